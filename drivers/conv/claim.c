@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Claim and release: takes a device from its upper driver and gives it back. Refused while the disk
- * is open or mounted. An open character device (sg, bsg) does not prevent either, and keeps
- * working.
+ * Claim: takes a device from its upper driver. Release: gives the device back to that driver. Both
+ * are refused while the disk is open or mounted. An open character device (sg, bsg) prevents
+ * neither, and keeps working.
  */
 #define pr_fmt(fmt) "smq_conv: " fmt
 
@@ -12,10 +12,10 @@
 
 #include "conv.h"
 
-static DEFINE_MUTEX(conv_claim_lock);	/* one claim or release at a time; they sleep */
+static DEFINE_MUTEX(conv_claim_lock);	/* serialises claims and releases, which sleep */
 /* conv_lock protects the following variables. */
 static bool conv_closed;		/* the module is being unloaded */
-/* The claim that is offered to the driver's probe. The probe of the claim's device takes it. */
+/* The claim that our driver's probe takes when it runs for the claim's device; NULL if none. */
 static struct conv_lun *conv_offer;
 /* A device that is being given back: rules do not claim it. */
 static struct scsi_device *conv_no_rule_for;
@@ -28,8 +28,8 @@ static void conv_offer_set(struct conv_lun *cl)
 }
 
 /*
- * Ends the offer. Returns true if the driver's probe has not taken the claim. Otherwise the claim
- * no longer belongs to the caller.
+ * Ends the offer. Returns true if our driver's probe has not taken the claim, and false if it has:
+ * then the claim no longer belongs to the caller.
  */
 static bool conv_offer_withdraw(void)
 {
@@ -43,9 +43,10 @@ static bool conv_offer_withdraw(void)
 }
 
 /*
- * Opens a device's disk exclusively, so that it is not mounted or made part of another device
- * meanwhile. Return: a handle for conv_disk_close(); NULL if the device has no disk; an ERR_PTR
- * after a message: -EBUSY if the disk is open. Context: may sleep.
+ * Opens a device's disk exclusively: until conv_disk_close() nothing can mount it or make it part
+ * of another device. Return: a handle for conv_disk_close(); NULL if the device has no disk; an
+ * ERR_PTR, which is -EBUSY if the disk is open. Prints a message after an error, unless the device
+ * is offline. Context: may sleep.
  */
 static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const char *what)
 {
@@ -65,7 +66,9 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 
 	handle = smq_disk_open(dev, &conv_driver);
 	if (IS_ERR(handle)) {
-		/* Nothing can open an offline disk, which conv_release() allows. */
+		/*
+		 * No message for an offline disk, which nothing can open: conv_release() goes on.
+		 */
 		if (PTR_ERR(handle) == -EBUSY || scsi_device_online(sdev))
 			sdev_printk(KERN_ERR, sdev,
 				    "%s: its disk cannot be opened exclusively: %ld\n", what,
@@ -89,7 +92,7 @@ static void conv_disk_close(struct smq_disk_handle *handle)
 		smq_disk_close(handle);
 }
 
-/* Whether a device can be claimed: 0, or a negative errno after a message. */
+/* Checks whether a device can be claimed. Return: 0, or a negative errno after a message. */
 static int conv_check(struct scsi_device *lower)
 {
 	const struct request_queue *q = lower->request_queue;
@@ -144,7 +147,7 @@ static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
 	struct conv_host *ch;
 	struct conv_lun *cl;
 
-	/* An upper device has the wwid of its lower device. */
+	/* Skip an upper device: it has the wwid of its lower device, so the same rule matches. */
 	if (lower->host->hostt->module == THIS_MODULE || !conv_rule_matches(lower) ||
 	    conv_check(lower))
 		return NULL;
@@ -193,8 +196,8 @@ static int conv_attach(struct conv_lun *cl)
 	conv_offer_set(cl);
 	err = device_driver_attach(&conv_driver.gendrv, dev);
 	/*
-	 * The probe has taken it: called by device_driver_attach(), or by a write to the driver's
-	 * bind.
+	 * The probe has taken the claim. Either device_driver_attach() called the probe, or a write
+	 * to the driver's bind attribute did.
 	 */
 	if (!conv_offer_withdraw())
 		return 0;
@@ -247,7 +250,7 @@ static int conv_claim(struct scsi_device *lower)
 	return err;
 }
 
-/* As conv_lun_upper(), for a device whose claim may have ended meanwhile. */
+/* As conv_lun_upper(), for a device whose claim may have ended. */
 static struct scsi_device *conv_upper_of(struct scsi_device *lower)
 {
 	struct scsi_device *upper = NULL;
@@ -285,8 +288,8 @@ static int conv_release(struct scsi_device *lower)
 }
 
 /*
- * Gives all devices back. From now on rules claim no device. The caller knows that no upper disk is
- * open.
+ * Gives all devices back. From now on rules claim no device. No upper disk is open here, because an
+ * open disk references this module.
  */
 void conv_release_all(void)
 {

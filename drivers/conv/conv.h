@@ -15,7 +15,7 @@
 #include <smq/lld.h>
 #include <smq/lower.h>
 
-/* The most commands of a hardware queue; fewer if the lower host takes fewer. */
+/* The most commands that a hardware queue takes; fewer if the lower host takes fewer. */
 #define CONV_MAX_DEPTH	1024
 /* The most lower requests that are allocated together: the limit of the block layer's plug. */
 #define CONV_MAX_BATCH	32U
@@ -41,8 +41,8 @@ struct conv_host {
 };
 
 /**
- * struct conv_limits - the limits of a queue that drivers change while its device is in use
- * @virt_boundary_mask: see struct queue_limits, as for the others
+ * struct conv_limits - the queue limits that drivers change while a device is in use
+ * @virt_boundary_mask: for this and the other fields see struct queue_limits
  * @max_hw_sectors: in units of 512 bytes
  * @max_segment_size: in bytes
  * @max_segments: number of entries of a scatterlist
@@ -57,7 +57,7 @@ struct conv_limits {
 /**
  * struct conv_lun - a claim
  * @node: in conv_host.luns until the claim ends; under conv_lock
- * @lower: the lower device; the reference also keeps the module of its LLD
+ * @lower: the lower device, referenced; the reference also keeps the module of its LLD loaded
  * @spare: a lower request that @room has allocated for the next command; NULL if there is none
  * @sent: number of lower requests so far; per CPU
  * @depth: the lower queue_depth when the upper one was last set to it
@@ -68,11 +68,11 @@ struct conv_limits {
  * @handler: the device handler that the lower device had; NULL if none
  * @link: device link: it makes the upper host suspend before the lower device
  * @add: for a claim that a rule made: adds the LUN to the upper host
- * @follow: changes the upper queue_depth
+ * @follow: sets the upper queue_depth to the lower one
  * @told: the limits that the upper queue was last set to; only @limits_work and lun_configure use
  *	them
  * @limits_work: changes the limits of the upper queue; see limits.c
- * @short_of: a command has found no lower tag since @room last ran
+ * @no_tag: a command has found no lower tag since @room last ran
  * @room: allocates @spare, and waits for a tag of the lower queue for that; see room.c
  * @uppers: number of upper devices that use the claim, under conv_lock; the claim outlives them. It
  *	is 2 while a deleted upper device still exists and a scan has added the LUN again
@@ -99,7 +99,7 @@ struct conv_lun {
 	struct work_struct follow;
 	struct conv_limits told;
 	struct delayed_work limits_work;
-	bool short_of;
+	bool no_tag;
 	struct delayed_work room;
 	unsigned int uppers;
 	wait_queue_head_t idle;
@@ -114,11 +114,12 @@ struct conv_upper {
  * struct conv_cmd - private area of a command
  * @rq: the lower request, or NULL. When the lower request ends, conv_end_io() sets this to NULL, as
  *	its last write to the command. Error handling reads the pointer but does not dereference it:
- *	it finds requests by a walk over the lower host's tags, which keeps them
- * @reset: a reset of the upper device, target or host aborted the lower request. Written during the
- *	reset, when no new command comes, and by queue_cmd
- * @cut: if the lower request has less data than the command: by how many bytes its last
- *	scatterlist entry is shorter
+ *	it finds requests by a walk over the lower host's tags, and the walk keeps each of them from
+ *	being freed meanwhile
+ * @reset: a reset of the upper device, target or host aborted the lower request. Set during the
+ *	reset, when no new command comes, and cleared by queue_cmd
+ * @cut: if the lower request has less data than the command: how many bytes were cut off the last
+ *	scatterlist entry that the lower request uses
  * @node: in conv_hwq.ready
  */
 struct conv_cmd {

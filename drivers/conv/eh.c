@@ -27,7 +27,10 @@ static bool conv_is_below(struct smq_cmd *cmd)
 	return smp_load_acquire(&cc->rq);
 }
 
-/* Restarts the upper timer while there is a lower request, because that has a timer of its own. */
+/*
+ * Restarts the upper timer while there is a lower request, because the lower request has a timer of
+ * its own.
+ */
 bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	return conv_is_below(cmd);
@@ -36,9 +39,9 @@ bool conv_timed_out(struct smq_hwq *hwq, struct smq_cmd *cmd)
 /**
  * struct conv_scope - commands that an abort or a reset ends
  * @host: the upper host
- * @cmd: the command, for an abort; NULL for a reset, to which the next two apply
- * @sdev: only commands of this upper device, if not NULL
- * @starget: only commands of this target, if not NULL
+ * @cmd: for an abort: the command; NULL for a reset
+ * @sdev: for a reset: only commands of this upper device, if not NULL
+ * @starget: for a reset: only commands of this target, if not NULL
  * @found: how many commands in scope have a lower request
  */
 struct conv_scope {
@@ -114,12 +117,18 @@ static bool conv_count_below(struct request *rq, void *data)
 	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
 	struct conv_scope *scope = data;
 
-	/* A command that was never queued has no hardware queue, but no lower request either. */
+	/*
+	 * conv_in_scope() needs cmd->hwq: a command that has a lower request was queued, and has
+	 * one.
+	 */
 	scope->found += conv_is_below(cmd) && conv_in_scope(scope, cmd);
 	return true;
 }
 
-/* Whether the upper host's error handler runs. It goes on to the next step if a reset fails. */
+/*
+ * Whether the upper host's error handler runs. Its resets succeed even if they find no command:
+ * after a failed one it would go on to the next, wider reset.
+ */
 static bool conv_in_recovery(const struct Scsi_Host *shost)
 {
 	return shost->shost_state == SHOST_RECOVERY || shost->shost_state == SHOST_CANCEL_RECOVERY;
@@ -136,7 +145,7 @@ static int conv_reset(struct conv_scope *scope)
 	bool any = false;
 	unsigned int i;
 
-	/* During a reset the layer sends no new commands. */
+	/* Issue all collected lower requests. During a reset the layer sends no new commands. */
 	for (i = 0; i < scope->host->nr_hwqs; i++) {
 		rcu_read_lock();
 		conv_issue(scope->host->hwq[i]);

@@ -39,8 +39,8 @@ static struct scsi_device_handler conv_handler = {
 /*
  * Exchanges a device's handler. The mid-layer reads the pointer twice, to test for a function and
  * to call it, and the pointer must not change in between. For check_sense and prep_fn the frozen
- * queue ensures that: no command is in flight. For rescan the device's lock does, which the caller
- * holds. The dh_state attribute reads the pointer without a lock, by plain loads, hence
+ * queue ensures that: no command is in flight. For rescan the device's lock ensures it: the caller
+ * holds that lock. The dh_state attribute reads the pointer without a lock, by plain loads, hence
  * WRITE_ONCE(). It may see either handler, but uses only name and activate, which every handler in
  * the kernel has.
  */
@@ -60,7 +60,7 @@ static struct scsi_device_handler *conv_handler_swap(struct scsi_device *lower,
 }
 
 /**
- * conv_handler_replace() - replaces a device's own handler by smq_conv's
+ * conv_handler_replace() - replaces a device's own handler by conv_handler
  * @cl: the claim
  *
  * Context: the driver's probe; waits for the commands of the device.
@@ -74,7 +74,8 @@ void conv_handler_replace(struct conv_lun *cl)
  * conv_handler_restore() - gives a device its handler back
  * @cl: the claim; no upper device may use it any more
  *
- * On return the lower queue has been empty: the last lower request has ended.
+ * The lower queue is empty when the handlers are exchanged, so on return the last lower request has
+ * ended.
  *
  * Context: the driver's remove; waits for the commands of the device.
  */

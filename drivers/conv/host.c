@@ -20,8 +20,9 @@ static DEFINE_MUTEX(conv_make_lock);
 static LIST_HEAD(conv_hosts);	/* all upper hosts; under conv_lock */
 
 /*
- * Lock class of the upper hosts' scan_mutex. When a lower device is removed, its host's scan_mutex
- * is held, and the removal of the upper device takes the upper host's: they nest.
+ * Lock class of the upper hosts' scan_mutex. When a lower device is removed, the lower host's
+ * scan_mutex is held, and the removal of the upper device takes the upper host's scan_mutex: the
+ * two nest.
  */
 static struct lock_class_key conv_scan_key;
 
@@ -173,7 +174,8 @@ struct scsi_device *conv_host_any_lower(void)
 
 /*
  * Writes a line for each claim: the addresses of the lower and of the upper device, and the number
- * of commands that the lower device got from other sources. Returns the length of the text.
+ * of commands that the lower device got from other sources than the upper device. Returns the
+ * length of the text.
  */
 ssize_t conv_host_list(char *buf)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Limits of the lower queue that change while the device is claimed, as mpi3mr and usb-storage
- * change them. A work item sets the upper queue to the new limits. Each command is checked as long
- * as there may be requests that were built with the former limits. If block I/O is too large, the
+ * Limits of the lower queue that change while the device is claimed: mpi3mr and usb-storage do
+ * this. A work item sets the upper queue to the new limits. Each command is checked as long as
+ * there may be requests that were built with the former limits. If block I/O is too large, the
  * lower request has only the part that fits, and the upper mid-layer sends the rest. Other commands
  * that are too large end with DID_ERROR. So no request that exceeds the current limits reaches the
  * lower LLD.
@@ -122,8 +122,8 @@ static unsigned int conv_limits_fit(const struct conv_limits *now, const struct 
 		if (i == now->max_segments || bytes == max)
 			break;
 		/*
-		 * A gap: only the first entry may begin off the boundary, and only the last one may
-		 * end there.
+		 * There is a gap before this entry. Only the first entry may begin off the
+		 * boundary, and only the last one may end off the boundary.
 		 */
 		if (i && (sg->offset | end) & now->virt_boundary_mask)
 			break;
@@ -136,7 +136,10 @@ static unsigned int conv_limits_fit(const struct conv_limits *now, const struct 
 	return bytes;
 }
 
-/* Sets the number of blocks in a CDB that sd has built. Returns false for other opcodes. */
+/*
+ * Sets the number of blocks in the CDB of a READ or WRITE that sd may have built. Returns false for
+ * other opcodes.
+ */
 static bool conv_limits_set_blocks(u8 *cdb, unsigned int blocks)
 {
 	switch (cdb[0]) {
@@ -221,7 +224,7 @@ void conv_limits_cut(struct scsi_cmnd *lower, struct scsi_cmnd *scmd, unsigned i
 /**
  * conv_limits_mend() - restores the scatterlist after a shortened lower command has ended
  * @lower: the lower command
- * @scmd: the upper command; its residual includes the bytes that were left out
+ * @scmd: the upper command; gets a residual that includes the bytes that were left out
  */
 void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd)
 {
@@ -235,7 +238,7 @@ void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd)
 	scsi_set_resid(scmd, scmd->sdb.length - lower->sdb.length + lower->resid_len);
 }
 
-/* Sets up the limits. The upper device's first commands come before conv_limits_take(). */
+/* Sets up the limits: the upper device's first commands are checked before conv_limits_take(). */
 void conv_limits_init(struct conv_lun *cl)
 {
 	conv_limits_read(&cl->told, &cl->lower->request_queue->limits);

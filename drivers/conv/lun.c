@@ -25,7 +25,7 @@ int conv_lun_add_upper(struct conv_host *ch, const struct scsi_device *lower)
 
 	/*
 	 * max_id is kept low, because a scan goes through all targets below it. The lower host's
-	 * own limits are no help: they may be too low for the LUNs that the host has.
+	 * own limits cannot be used: they may be too low for the LUNs that it has.
 	 */
 	shost->max_id = max(shost->max_id, lower->id + 1);
 	shost->max_lun = max(shost->max_lun, lower->lun + 1);
@@ -232,7 +232,7 @@ int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
 	const struct conv_upper *cu = smq_lun_priv(upper);
 	struct scsi_device *lower = cu->cl->lower;
 
-	/* A command within these limits fits the lower device, with its scatterlist. */
+	/* A command within these limits fits the lower device, and so does its scatterlist. */
 	conv_limits_take(cu->cl, lim);
 	conv_copy_quirks(upper, lower);
 	if (lower->request_queue->rq_timeout)

@@ -93,13 +93,17 @@ SMQ_END_IO(conv_end_io, rq, error)
 }
 
 /*
- * Fills the lower request with the command and its scatterlist. It copies a function that the
- * mid-layer does not export from the upper command, which the same mid-layer has prepared.
+ * Fills the lower request with the command and its scatterlist. The mid-layer does not export the
+ * function of abort_work. So the function is copied from the upper command, which the same
+ * mid-layer has prepared.
  */
 static __always_inline void conv_prepare(struct scsi_cmnd *lower, struct scsi_cmnd *scmd,
 					 struct scsi_device *sdev)
 {
-	/* This is the first command of this tag. (Between two commands the work item is idle.) */
+	/*
+	 * Only for the first command of a tag. (Between two commands of a tag the work item is
+	 * idle.)
+	 */
 	if (unlikely(lower->abort_work.work.func != scmd->abort_work.work.func))
 		INIT_DELAYED_WORK(&lower->abort_work, scmd->abort_work.work.func);
 	/* The lower mid-layer neither frees the scatterlist nor retries: the upper one does. */
@@ -180,8 +184,9 @@ static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struc
  * conv_issue() - issues the lower requests that a hardware queue has collected
  * @hwq: the hardware queue
  *
- * Issues them as one batch, under a plug of its own: the submitter's plug is being flushed, and the
- * block layer sends requests that are added to it meanwhile one by one.
+ * Issues them as one batch, under a plug of its own. In the submitter's plug they would not form a
+ * batch: it is being flushed, and until the flush ends the block layer sends each request that is
+ * added to it alone.
  *
  * Context: as queue_cmd.
  */

@@ -3,9 +3,9 @@
  * What happens when the lower host has no free tag: other LUNs have all tags, or the LUN already
  * has its share of the shared tags. Submitters to devices that are not claimed sleep until a tag is
  * free, and get tags in turn. A submitter to an upper device may not sleep: its command goes back
- * to the upper mid-layer, which tries again later. By then nearly always a sleeper has got the tag.
- * So each claim has a work item that sleeps for one tag at a time and keeps it for the next
- * command.
+ * to the upper mid-layer, which tries again later. By then a sleeping submitter has nearly always
+ * taken the tag that was free. So each claim has a work item that sleeps until it gets a tag, one
+ * at a time, and keeps the tag for the next command.
  */
 #include <linux/blk-mq.h>
 #include <scsi/scsi_cmnd.h>
@@ -21,7 +21,7 @@ static void conv_room_work(struct work_struct *work)
 {
 	struct conv_lun *cl = container_of(to_delayed_work(work), struct conv_lun, room);
 	struct request *rq = xchg(&cl->spare, NULL);
-	bool wanted = xchg(&cl->short_of, false);
+	bool wanted = xchg(&cl->no_tag, false);
 	struct scsi_device *upper;
 
 	/* No command needs the spare request: those that waited have ended in another way. */
@@ -55,7 +55,7 @@ struct request *conv_room_take_spare(struct conv_lun *cl, blk_opf_t opf)
 {
 	struct request *rq = xchg(&cl->spare, NULL);
 
-	/* The request was allocated for REQ_OP_DRV_IN; all values of @opf use the same hctxs. */
+	/* The request was allocated for REQ_OP_DRV_IN; its hctx serves all values of @opf. */
 	if (rq)
 		rq->cmd_flags = opf;
 	return rq;
@@ -69,9 +69,9 @@ struct request *conv_room_take_spare(struct conv_lun *cl, blk_opf_t opf)
  */
 void conv_room_wait(struct conv_lun *cl)
 {
-	if (READ_ONCE(cl->short_of))
+	if (READ_ONCE(cl->no_tag))
 		return;
-	WRITE_ONCE(cl->short_of, true);
+	WRITE_ONCE(cl->no_tag, true);
 	mod_delayed_work(system_unbound_wq, &cl->room, 0);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A rule names a device by the text of the device's wwid attribute in sysfs. smq_conv claims the
- * device as soon as it appears. The driver core calls our probe before sd's, because sd's is
- * asynchronous. So the lower device never gets a disk.
+ * device as soon as it appears. The driver core calls our probe before sd's probe, because sd's
+ * probe is asynchronous. So the lower device never gets a disk.
  */
 #define pr_fmt(fmt) "smq_conv: " fmt
 
@@ -14,8 +14,8 @@
 #include "conv.h"
 
 /*
- * Size of a designator's name (SPC-6, 7.7.6) as the mid-layer writes it, at most 255 bytes, with
- * NUL.
+ * Size of a wwid with its NUL. The mid-layer writes a designator (SPC-6, 7.7.6) as a text of at
+ * most 255 bytes.
  */
 #define CONV_WWID	256
 
@@ -29,7 +29,7 @@ static LIST_HEAD(conv_rules);
 
 static char *rules;
 module_param(rules, charp, 0444);
-MODULE_PARM_DESC(rules, "wwid,...: devices to claim when they appear; attribute rules adds more");
+MODULE_PARM_DESC(rules, "wwid,...: devices to claim when they appear; see also attribute rules");
 
 static struct conv_rule *conv_rule_find(const char *wwid)
 {
@@ -113,7 +113,7 @@ static ssize_t rules_show(struct device_driver *drv, char *buf)
 	return len;
 }
 
-/* "WWID" adds a rule, "-WWID" removes it. Neither claims or releases a device that is there. */
+/* "WWID" adds a rule, "-WWID" removes it. Neither changes anything for a device that exists. */
 static ssize_t rules_store(struct device_driver *drv, const char *buf, size_t count)
 {
 	char *text = kstrndup(buf, count, GFP_KERNEL), *wwid;

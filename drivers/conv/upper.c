@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Finds the upper device of a claim, and counts the other commands of the lower one. */
+/* Finds the upper device of a claim. Counts the lower device's commands from other sources. */
 #include <linux/minmax.h>
 #include <linux/percpu.h>
 

@@ -12,8 +12,8 @@ struct smq_lun_core;
 
 /**
  * struct smq_choice - the policy that a host has chosen
- * @lock: taken by changes of policy and of depths, which sleep, and by LUNs that come
- *	and go; protects @policy, @knobs, @looking and smq_host_core.raised
+ * @lock: held while the policy or a depth changes, and while a LUN is set up or removed; a mutex,
+ *	because these sleep. Protects @policy, @knobs, @looking and smq_host_core.raised
  * @policy: the chosen policy, NULL for "direct"; smq_host.policy is the same, or NULL while
  *	the policy has nothing to do. Read inside an RCU read-side section
  * @knobs: settings of all policies, struct smq_knobs.node
@@ -23,10 +23,10 @@ struct smq_lun_core;
  * @looking: a look is under way: commands go through the policy until @look_end, to find out
  *	whether it has something to do
  * @look_end: when the look ends, in jiffies
- * @looked_at: how many commands had been queued when the last look ended
+ * @queued_at_look: how many commands had been queued when the last look ended
  * @last_full: when a command was last held because its device was full, in jiffies
- * @live: number of policies that have not been freed; atomic because each is freed by a work
- *	item of its own, without @lock
+ * @live: number of policies of this host that have not been freed yet; atomic because each is freed
+ *	by a work item of its own, without @lock
  *
  * Lifetime: that of the host.
  */
@@ -38,7 +38,7 @@ struct smq_choice {
 	bool in_use;
 	bool looking;
 	unsigned long look_end;
-	u64 looked_at;
+	u64 queued_at_look;
 	unsigned long last_full;
 	atomic_t live;
 };

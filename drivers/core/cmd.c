@@ -35,7 +35,10 @@ bool smq_cmd_own(struct smq_cmd *cmd)
 	return atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_FREE) == SMQ_OWNED;
 }
 
-/* Leaves the end of a command to its submitter, if that is still submitting it. Fully ordered. */
+/*
+ * If the submitter is still in queue_cmd, leaves the end of the command to the submitter and
+ * returns true. Fully ordered.
+ */
 static bool smq_cmd_leave_ended(struct smq_cmd *cmd)
 {
 	return atomic_cmpxchg(&cmd->state, SMQ_SUBMITTING, SMQ_ENDED) == SMQ_SUBMITTING;
@@ -71,13 +74,13 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 	while (unlikely(!*mine)) {
 		int state = atomic_read(&cmd->state);
 
-		/* SMQ_OWNED: the submitter has returned since the attempt failed. */
+		/* SMQ_OWNED: the submitter has left queue_cmd since smq_cmd_own() failed. */
 		if (state != SMQ_SUBMITTING && state != SMQ_OWNED)
 			return false;
 		*mine = smq_cmd_leave_ended(cmd);
 		if (*mine)
 			return false;
-		/* The submitter has returned meanwhile. */
+		/* The submitter has left queue_cmd meanwhile. */
 		*mine = smq_cmd_own(cmd);
 	}
 	if (static_branch_unlikely(&smq_faults) && cmd->fault && smq_fault_after(cmd))
@@ -101,8 +104,8 @@ bool smq_cmd_done(struct smq_cmd *cmd)
 	bool mine;
 
 	/*
-	 * One RCU read-side section from taking the command to the mid-layer's done: smq_eh_abort()
-	 * waits for it before the mid-layer may use the command again.
+	 * One RCU read-side section from taking the command to the end of scsi_done():
+	 * smq_eh_abort() waits for it before the mid-layer may use the command again.
 	 */
 	rcu_read_lock();
 	if (smq_cmd_finish(cmd, &mine))

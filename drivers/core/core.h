@@ -52,8 +52,8 @@ struct smq_host_core {
 /**
  * struct smq_hwq_core - the layer's own part of a hardware queue
  * @hwq: the hardware queue
- * @refused: commands that the LLD refused because the queue was full, and those that came
- *	later; they keep any room in the inner depth. SMQ_DETOUR_FULL is set while the
+ * @refused: commands that the LLD refused because the queue was full, and those that came later. A
+ *	command that has room in the inner depth keeps that room. SMQ_DETOUR_FULL is set while the
  *	list has commands, or while some of them are on their way to the LLD
  * @move: commands of other hardware queues that are moved here; on cache lines of its own,
  *	because all CPUs write it
@@ -75,7 +75,7 @@ struct smq_hwq_core {
  *	inside an RCU read-side section
  * @depth: its inner depth
  *
- * Lifetime: that of the smq_lun, which @sdev leads back to.
+ * Lifetime: that of the struct smq_lun in @sdev's hostdata.
  */
 struct smq_lun_core {
 	struct scsi_device *sdev;

@@ -30,7 +30,7 @@ static unsigned int smq_depth_most(const struct smq_host *host)
 	return min_t(unsigned int, host->depth + host->extra, SMQ_MAX_DEPTH);
 }
 
-/* What is advertised for a LUN whose device takes @max. Context: policy lock. */
+/* The queue_depth to advertise for a LUN whose device takes @max. Context: policy lock. */
 static int smq_depth_raised(const struct smq_host *host, const struct scsi_device *sdev,
 			    const struct smq_depth *depth, unsigned int max)
 {
@@ -137,7 +137,7 @@ void smq_depth_full(struct smq_depth *depth, unsigned int inflight)
 	spin_unlock_irqrestore(&depth->lock, flags);
 }
 
-/* Grows by one per queue_ramp_up_period, up to @max, as the mid-layer's depth does. */
+/* Raises the depth by one per queue_ramp_up_period, up to @max, as the mid-layer does. */
 static void smq_depth_grow(struct smq_depth *depth, struct scsi_device *sdev)
 {
 	unsigned long period, flags;
@@ -164,7 +164,7 @@ void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev)
 /*
  * Called when a command leaves a list. The mid-layer stops retrying a command some time after
  * jiffies_at_alloc. The time for which the policy held the command must not count, so this function
- * moves that field forward by it. Time in which the device refused commands does count.
+ * moves that field forward by that time. Time in which the device refused commands does count.
  * Context: any; the caller owns the command.
  */
 void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd)
@@ -218,8 +218,8 @@ static bool smq_depth_is_uncounted(struct request *rq, void *data)
 }
 
 /*
- * Advertises more than the device takes, if all commands that the device has are counted.
- * Returns false if some are not: the mid-layer goes on enforcing the depth.
+ * Advertises more than the device takes, if all commands that the device has are counted in the
+ * inner depth. Returns false if some are not: then the mid-layer goes on enforcing the depth.
  */
 bool smq_depth_raise(struct smq_host *host)
 {
@@ -246,7 +246,7 @@ bool smq_depth_raise(struct smq_host *host)
 
 /*
  * Finds a command whose budget token is beyond queue_depth. When queue_depth is lowered, the
- * mid-layer no longer counts such commands, and would queue as many again. While there are any,
+ * mid-layer no longer counts such commands, and would queue as many new ones. While there are any,
  * the layer must keep enforcing the inner depth.
  */
 static bool smq_depth_is_beyond(struct request *rq, void *data)
@@ -279,7 +279,10 @@ bool smq_depth_lower(struct smq_host *host)
 			continue;
 		depth = &smq_sdev_to_core(sdev)->depth;
 		scsi_change_queue_depth(sdev, READ_ONCE(depth->depth));
-		/* A write to queue_depth may have set it to the larger, advertised depth. */
+		/*
+		 * A write to queue_depth may have set max_queue_depth to the larger, advertised
+		 * depth.
+		 */
 		sdev->max_queue_depth = READ_ONCE(depth->max);
 	}
 	host->shost->can_queue = host->depth;

@@ -23,7 +23,7 @@
  *	atomic because all CPUs queue and complete
  * @wait: commands that wait for room. A policy may have lists of its own for them; then
  *	@wait has only commands that the LLD or the device refused, which go first
- * @listed: the policy may have commands in such lists. Atomic: the CPU that adds a command
+ * @listed: the policy may have commands in lists of its own. Atomic: the CPU that adds a command
  *	sets it; a dispatcher clears it before it asks the policy for the next command
  *
  * Lifetime: that of the LUN's smq_lun_core.

@@ -24,10 +24,12 @@ smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 
-	/* It is held, or was held for long: the device has not had the whole timeout yet. */
+	/*
+	 * The command is held, or was held for long: the device has not had the whole timeout yet.
+	 */
 	if (smq_hold_timed_out(cmd))
 		return SCSI_EH_RESET_TIMER;
-	/* Not for a command that fault injection withholds: the LLD does not have it. */
+	/* Do not ask about a command that fault injection withholds: the LLD does not have it. */
 	if (host->lld->timed_out && smq_cmd_is_with_lld(cmd) &&
 	    host->lld->timed_out(cmd->hwq, cmd))
 		return SCSI_EH_RESET_TIMER;
@@ -57,9 +59,9 @@ static void smq_cmd_taken(struct smq_cmd *cmd)
 }
 
 /*
- * Called when an abort failed: gives the command back to the worker. The reset that follows
- * flushes the worker before it calls the LLD. A reset that is already under way may have flushed
- * the worker before this, and may end the command: the lock waits for that reset.
+ * Called when an abort failed: gives the command back to the worker. The reset that follows flushes
+ * the worker before it calls the LLD. A reset that is already under way may have flushed the worker
+ * before this, and may end the command: taking the lock waits for that reset.
  */
 static void smq_cmd_defer_again(struct smq_host *host, struct smq_cmd *cmd)
 {
@@ -119,7 +121,7 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 		 */
 		synchronize_rcu();
 		cancel_work_sync(&cmd->work);
-		/* Or the LLD completed the command, and fault injection withholds it. */
+		/* If the LLD completed the command, fault injection may withhold it. */
 		if (smq_fault_take_back(cmd))
 			smq_cmd_taken(cmd);
 	}
@@ -156,17 +158,19 @@ static bool smq_reset_one(struct request *rq, void *data)
 	if (reset->starget && scsi_target(scmd->device) != reset->starget)
 		return true;
 
-	/* One section from taking the command to scsi_done(), as in smq_cmd_done(). */
+	/*
+	 * One RCU read-side section from taking the command to scsi_done(), as in smq_cmd_done().
+	 */
 	rcu_read_lock();
 	if (smq_hold_take_back(cmd, SMQ_FREE) ||
 	    (!reset->held_only && (smq_cmd_own(cmd) || smq_fault_take_back(cmd)))) {
 		smq_cmd_taken(cmd);
 		atomic_inc(&reset->host->core->eh.reset_cmds);
 		/*
-		 * With DID_RESET the mid-layer repeats block I/O, and passthrough gets
-		 * the error. The error handler ends a command that has timed out by
-		 * itself, whatever the result is here. It repeats a command of its own
-		 * that gets BUSY.
+		 * With DID_RESET the mid-layer repeats block I/O, and passthrough gets the error. A
+		 * command that has timed out needs no result: the error handler itself ends it. A
+		 * command that the error handler has sent gets BUSY, so that the error handler
+		 * repeats it.
 		 */
 		if (scmd->submitter == SUBMITTED_BY_SCSI_ERROR_HANDLER)
 			scmd->result = SAM_STAT_BUSY;
@@ -179,8 +183,8 @@ static bool smq_reset_one(struct request *rq, void *data)
 }
 
 /*
- * Sets whether the mid-layer refuses new commands for the host. host_lock protects the word,
- * because the mid-layer changes another bit in it. The mid-layer itself runs the queues when the
+ * Sets whether the mid-layer refuses new commands for the host. Takes host_lock, because the
+ * mid-layer changes another bit of the same word. The mid-layer itself runs the queues when the
  * recovery or the ioctl ends.
  */
 static void smq_block_host(struct smq_host *host, bool on)
@@ -219,12 +223,12 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 			 int err)
 {
 	blk_mq_tagset_busy_iter(&reset->host->shost->tag_set, smq_reset_one, reset);
-	/* As after an abort: wait for completions that are under way. */
+	/* Wait for completions that are under way, as after an abort. */
 	synchronize_rcu();
 	if (!reset->held_only)
 		flush_workqueue(reset->host->core->wq);
 	WRITE_ONCE(reset->host->frozen, false);
-	/* A policy may have become effective meanwhile. */
+	/* If the effective policy changed during the reset, no doorbell was rung: ring now. */
 	smq_use_commit_all(reset->host);
 	smq_block_host(reset->host, false);
 	smq_hold_kick_all(reset->host);

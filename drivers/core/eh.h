@@ -9,13 +9,13 @@
 
 /**
  * struct smq_host_eh - error handling of a host
- * @lock: taken by resets, which sleep, and by removal of the host and of its LUNs; one
- *	reset at a time
+ * @lock: held during a reset, so that only one runs at a time, and briefly by the removal of the
+ *	host and of its LUNs; a mutex, because resets sleep
  * @removing: the host is being removed: no more resets by ioctl or changes of policy. Written
  *	under @lock. Read under @lock or the policy lock: removal takes the policy lock once
  *	after it has set this
- * @timeouts: commands whose block timer expired. This and the following counters are atomic
- *	because any CPU counts. They change rarely, so a shared cache line does no harm
+ * @timeouts: commands whose block timer expired. This and the following counters are atomic because
+ *	any CPU may change them. They change rarely, so a shared cache line does no harm
  * @aborts: aborts that the mid-layer asked for
  * @lun_resets: LUN resets, by the error handler or an ioctl
  * @target_resets: target resets, likewise

@@ -133,7 +133,10 @@ void smq_fault_init(struct smq_fault *fault)
 }
 EXPORT_SYMBOL_GPL(smq_fault_init);
 
-/* Decrements a count. Returns false if it is 0. A negative count means no limit: not changed. */
+/*
+ * Decrements a count. Returns false if it was 0 already. A negative count means no limit, and
+ * stays.
+ */
 bool smq_fault_count_down(atomic_t *count)
 {
 	int old = atomic_read(count);
@@ -259,7 +262,7 @@ void smq_fault_forget(struct smq_cmd *cmd)
 	kfree(hit);
 }
 
-/* Completes the late commands that are due, and queues its work again for the others. */
+/* Completes the late commands that are due, and queues the work item again for the others. */
 static void smq_faults_late(struct work_struct *work)
 {
 	struct smq_host_faults *faults = container_of(to_delayed_work(work),
@@ -269,7 +272,9 @@ static void smq_faults_late(struct work_struct *work)
 	unsigned long now = jiffies;
 	LIST_HEAD(due);
 
-	/* One RCU section from taking the command to scsi_done(), as in smq_cmd_done(). */
+	/*
+	 * One RCU read-side section from taking the command to scsi_done(), as in smq_cmd_done().
+	 */
 	rcu_read_lock();
 	spin_lock_irq(&faults->hits_lock);
 	list_for_each_entry_safe(hit, more, &faults->hits, node) {
@@ -328,7 +333,10 @@ static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 	return true;
 }
 
-/* Ends a command without executing it, for the kinds of fault that do so. */
+/*
+ * Sets a command's result, and returns true, if the kind of fault ends the command without
+ * executing it.
+ */
 static bool smq_fault_end_now(const struct smq_fault *fault, struct scsi_cmnd *scmd,
 			      enum smq_fault_kind kind)
 {

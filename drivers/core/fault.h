@@ -18,7 +18,7 @@
  * @settings: the settings in use: @builtin or the LLD's
  * @lock: protects @running and @on
  * @running: set from smq_host_add() to smq_host_remove()
- * @on: the host keeps the static branch on: from before its first fault until it is
+ * @on: the host keeps the static branch on: from before the host's first fault until the host is
  *	removed. Written under @lock, read without it
  * @hits_lock: protects @hits; taken in interrupts too
  * @hits: commands with a fault that did not end them at once, struct smq_fault_hit

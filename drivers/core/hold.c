@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Lists of held commands. A command leaves its list under the list's lock: the dispatcher,
- * error handling, or the look at held commands takes it off. The dispatcher gives it to the
- * LLD inside the same RCU read-side section. So after a grace period error handling finds a
+ * Lists of held commands. A command leaves its list under the list's lock: the dispatcher, error
+ * handling, or the look at held commands takes it off. The dispatcher takes a command and gives it
+ * to the LLD inside one RCU read-side section. So after a grace period error handling finds a
  * command held, with the LLD, or ended.
  */
 #include <linux/export.h>
@@ -53,7 +53,7 @@ void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd, enum smq_cmd_state
 	WRITE_ONCE(hold->nr, hold->nr - 1);
 	WRITE_ONCE(cmd->seen->held_in, NULL);
 	WRITE_ONCE(cmd->seen->issued_at, jiffies);
-	/* Release: flags and times are read without the lock once the state is SMQ_OWNED. */
+	/* Release: a CPU that reads SMQ_OWNED may then read flags and times without the lock. */
 	atomic_set_release(&cmd->state, state);
 }
 
@@ -64,8 +64,8 @@ void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd, enum smq_cmd_state
  *	smq_policy_issue() inside the same RCU read-side section
  * @most: how many at most
  *
- * A command that error handling has stays on the list: error handling looks for it there.
- * All commands stay while a reset is under way.
+ * Leaves a command on the list if error handling has it, because error handling looks for it there.
+ * Takes no command while a reset is under way.
  *
  * Context: any, inside an RCU read-side section, with the list's lock held and
  * interrupts off. Return: how many were taken.
@@ -222,8 +222,9 @@ unsigned int smq_hold_sum(struct smq_host *host)
 }
 
 /*
- * Takes a held command off its list. Returns true if the command was held: the caller now owns it
- * and has to end it. Before that the command may move from list to list.
+ * If a command is held, takes it off its list and sets its state to @state. Returns true if so: the
+ * caller then owns the command and has to end it. Tries again if the command moves to another list
+ * meanwhile.
  *
  * Context: any, inside an RCU read-side section.
  */

@@ -9,12 +9,12 @@
 #include <smq/policy.h>
 
 /*
- * The hold bound: how long a command may be held before it goes back to the mid-layer, in
- * jiffies. A quarter of the command's timeout if that is less.
+ * The hold bound of a policy without hold_ms: how long a command may be held before it goes back to
+ * the mid-layer, in jiffies. A quarter of the command's timeout if that is less.
  */
 #define SMQ_HOLD_BOUND	HZ
 
-/* How long to wait before trying a full device or hardware queue again, without a completion. */
+/* Time until a full device or hardware queue is tried again, if no completion comes first. */
 #define SMQ_HOLD_RETRY_NS	(3 * NSEC_PER_MSEC)
 
 /* Time between two looks at held commands, in jiffies. */
@@ -24,8 +24,8 @@
  * struct smq_host_holds - all held commands of a host
  * @lock: protects @lists
  * @lists: each struct smq_hold of the host
- * @wq: runs their work, and @look; WQ_HIGHPRI, so that deferred commands, which may compute
- *	for long, run in other workers of the CPU
+ * @wq: runs the work items of the lists, and @look; WQ_HIGHPRI, so that deferred commands, which
+ *	may compute for long, run in other workers of the CPU
  * @look: returns commands to the mid-layer; runs while any command is held
  *
  * Lifetime: that of the host.
@@ -47,8 +47,8 @@ bool smq_hold_take_back(struct smq_cmd *cmd, enum smq_cmd_state state);
 bool smq_hold_timed_out(struct smq_cmd *cmd);
 
 /*
- * Whether error handling has a command. Such a command is neither dispatched nor held again.
- * The mid-layer sets the bit before an abort or its error handler, and clears it when it
+ * Whether error handling has a command. Such a command is neither dispatched nor held again. The
+ * mid-layer sets the bit before it starts an abort or its error handler, and clears it when it
  * queues the command again.
  */
 static inline bool smq_cmd_in_eh(struct smq_cmd *cmd)

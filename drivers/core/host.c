@@ -94,7 +94,7 @@ static struct smq_hwq *smq_alloc_hwq(struct smq_host *host, unsigned int index)
 	struct smq_hwq *hwq;
 	int err;
 
-	/* kmalloc() aligns a power of two to itself, so the queue shares no cache line. */
+	/* kmalloc() aligns 2^n bytes to 2^n, so the queue shares no cache line. */
 	hwq = kzalloc(roundup_pow_of_two(sizeof(*hwq) + lld->hwq_size), GFP_KERNEL);
 	if (!hwq)
 		return ERR_PTR(-ENOMEM);
@@ -254,8 +254,8 @@ EXPORT_SYMBOL_GPL(smq_host_alloc);
  * @host: from smq_host_alloc()
  * @parent: its device
  *
- * The LLD may get commands from here on. It then calls scsi_scan_host() or
- * scsi_add_device() to find its targets.
+ * The LLD may get commands from here on. The LLD then calls scsi_scan_host() or scsi_add_device()
+ * to find its targets.
  *
  * Context: may sleep. Return: 0 or a negative errno. After an error the LLD calls only
  * smq_host_free().

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The instance of a policy for a host: from the host's choice until its last command has ended. */
+/*
+ * The instance of a policy for a host: exists from the host's choice of the policy to the end of
+ * the last command that the policy has seen.
+ */
 #include <linux/log2.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -32,7 +35,7 @@ static int smq_policy_alloc_hwqs(struct smq_policy *policy)
 	if (!policy->hwqs)
 		return -ENOMEM;
 	for (i = 0; i < host->nr_hwqs; i++) {
-		/* kmalloc() aligns a power of two to itself, so the area shares no cache line. */
+		/* kmalloc() aligns 2^n bytes to 2^n, so the area shares no cache line. */
 		area = kzalloc(roundup_pow_of_two(max_t(size_t, SMP_CACHE_BYTES,
 							sizeof(*area) + ops->hwq_size)),
 			       GFP_KERNEL);
@@ -73,7 +76,7 @@ static void smq_policy_free_areas(struct smq_policy *policy)
 }
 
 /*
- * Called once a grace period has passed since the last command ended: error handling may have
+ * Called once a grace period has passed since the last command ended: until then error handling may
  * read the policy's part of that command.
  */
 static void smq_policy_free(struct work_struct *work)
@@ -133,9 +136,9 @@ put_module:
 }
 
 /*
- * Allocates a host's instance of a policy. The caller holds a reference to the module of @ops. It
- * is dropped when the instance is freed, or here after an error. Return: the instance or an
- * ERR_PTR. Context: the host's policy lock; may sleep.
+ * Allocates a host's instance of a policy. The caller holds a reference to the module of @ops. The
+ * reference is dropped when the instance is freed, or here after an error. Return: the instance or
+ * an ERR_PTR. Context: the host's policy lock; may sleep.
  */
 struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_policy_ops *ops)
 {
@@ -146,7 +149,7 @@ struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_poli
 	return policy;
 }
 
-/* The instance for held commands that no policy has seen: none of its operations is called. */
+/* For smq_host_core.no_policy, the instance for held commands that no policy has seen. */
 static const struct smq_policy_ops smq_no_policy_ops = {
 	.name	= "direct",
 	.owner	= THIS_MODULE,
@@ -179,7 +182,10 @@ void smq_no_policy_remove(struct smq_host *host)
 	host->core->no_policy = NULL;
 }
 
-/* Called when the host no longer has the policy: its last command will free it. Context: any. */
+/*
+ * Called when the host no longer has the policy: the end of the last command that the policy has
+ * seen will free it. Context: any.
+ */
 void smq_policy_retire(struct smq_policy *policy)
 {
 	percpu_ref_kill(&policy->refs);

@@ -2,7 +2,7 @@
 /*
  * The look at held commands, every 20 ms. It returns some of them to the mid-layer, which decides
  * what happens to them. If a policy still holds commands while their request queue is being
- * drained, it starts their dispatch.
+ * drained, the look starts their dispatch.
  */
 #include <linux/blk-mq.h>
 #include <linux/rcupdate.h>
@@ -10,10 +10,10 @@
 #include "trace.h"
 #include "wait.h"
 
-/* One look at held commands: the host is in recovery; a command is still held. */
+/* State of one look at held commands. */
 struct smq_wait_look {
-	bool recovers;
-	bool held;
+	bool recovers;	/* the host is in recovery */
+	bool held;	/* the look has left a command in its list */
 };
 
 /*
@@ -93,7 +93,7 @@ static bool smq_wait_look_at(struct request *rq, void *data)
 	if (atomic_read_acquire(&cmd->state) != SMQ_HELD)
 		return true;
 	rcu_read_lock();
-	/* If error handling has the command, it will end it. */
+	/* If error handling has the command, error handling ends it. */
 	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
 	    smq_hold_take_back(cmd, SMQ_RETURNING)) {
 		smq_wait_give_back(cmd);
@@ -107,8 +107,8 @@ static bool smq_wait_look_at(struct request *rq, void *data)
 
 /*
  * Looks at all held commands of a host. This is periodic because nothing notifies the layer when
- * the removal of a LUN begins to wait for the LUN's commands, or the error handler for those of
- * the whole host.
+ * the removal of a LUN begins to wait for the LUN's commands, or when the error handler begins to
+ * wait for all commands of the host.
  */
 void smq_wait_look(struct work_struct *work)
 {

@@ -63,7 +63,7 @@ SMQ_SDEV_CONFIGURE(smq_sdev_configure)
 EXPORT_SYMBOL_GPL(smq_sdev_configure);
 
 /**
- * smq_lun_room() - the LLD accepts commands of a LUN again
+ * smq_lun_room() - tells the layer that the LLD accepts commands of a LUN again
  * @sdev: a LUN for which the LLD has returned SMQ_DEVICE_BUSY
  *
  * Waiting commands are issued again soon. Without the call they are issued after 3 ms or, if the
@@ -109,7 +109,7 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 	/* Code that walks the host's LUNs under this lock skips a LUN without hostdata. */
 	mutex_lock(&host->core->choice.lock);
 	sdev->hostdata = NULL;
-	/* Before the policy's part is freed, because the list's dispatch uses that part. */
+	/* Do this before the policy's part is freed: the list's dispatch uses that part. */
 	smq_hold_exit(&lun->core->depth.wait);
 	smq_policy_remove_lun(lun->core);
 	/* The dispatch of a policy's own list may still read the LUN. */

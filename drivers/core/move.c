@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that a policy gives to another hardware queue than the block layer's. Three
- * rules apply to them. The LLD must accept them there. Not every command may be moved. When
- * the last CPU of a hardware queue goes offline, the queue's interrupt stops too; blk-mq first
- * waits only for commands of the queue's own hctx, so a CPU hotplug state of the layer waits for
- * the foreign ones.
+ * Commands that a policy gives to another hardware queue than the block layer's. The LLD must
+ * accept them there, and not every command may be moved. When the last CPU of a hardware queue goes
+ * offline, the queue's interrupt stops too. Before that blk-mq waits only for commands of the
+ * queue's own hctx, so a CPU hotplug state of the layer waits for the foreign ones.
  */
 #define pr_fmt(fmt) "smq: " fmt
 
@@ -26,11 +25,11 @@ static int smq_move_state;
 
 /**
  * smq_cmd_may_move() - whether a policy may give a command to another hardware queue
- * @cmd: a command that the policy's queue is called for
+ * @cmd: the command for which the policy's queue operation was called
  *
- * Allows reads, writes and the like from the block layer, which has no order among them.
- * Excludes flushes and their steps, commands whose order matters (passthrough, zoned
- * devices), reserved tags, and polled commands, whose poller polls its own hardware queue.
+ * Allows reads, writes and the like from the block layer, which may run in any order. Excludes
+ * flushes and their steps, commands whose order matters (passthrough, zoned devices), reserved
+ * tags, and polled commands, whose poller polls its own hardware queue.
  *
  * Context: as queue_cmd. Return: whether it may.
  */
@@ -69,13 +68,13 @@ static struct smq_hwq *smq_move_home_of(struct smq_cmd *cmd)
 void smq_move_end(struct smq_cmd *cmd)
 {
 	cmd->seen->flags &= ~SMQ_SEEN_MOVED;
-	/* Release: the CPU that waits for the last foreign command sees that it ended. */
+	/* Release: when smq_move_cpu_offline() reads 0, it sees that each foreign command ended. */
 	atomic_dec_return_release(&cmd->hwq->core->move.foreign);
 }
 
 /*
- * Moves a command that a policy has seen to another hardware queue.
- * Context: inside an RCU read-side section; the caller owns the command.
+ * Moves a command to another hardware queue. A policy has seen the command. Context: inside an RCU
+ * read-side section; the caller owns the command.
  */
 void smq_move(struct smq_cmd *cmd, struct smq_hwq *to)
 {
@@ -194,7 +193,7 @@ void smq_move_end_host(struct smq_host *host)
 
 int __init smq_moves_init(void)
 {
-	/* A CPU that goes offline leaves a dynamic state before CPUHP_AP_BLK_MQ_ONLINE. */
+	/* When a CPU goes offline, a dynamic state ends before CPUHP_AP_BLK_MQ_ONLINE does. */
 	smq_move_state = cpuhp_setup_state_multi(CPUHP_AP_ONLINE_DYN, "scsi/smq:online",
 						 smq_move_cpu_online, smq_move_cpu_offline);
 	return min(smq_move_state, 0);

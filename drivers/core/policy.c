@@ -12,7 +12,9 @@
 
 #include "core.h"
 
-/* How often a change checks whether the old policy still holds commands, and how long; in ms. */
+/*
+ * How often a change checks whether the old policy still holds commands, and for how long; in ms.
+ */
 #define SMQ_POLICY_POLL_MS	10
 #define SMQ_POLICY_DRAIN_MS	2000
 
@@ -41,7 +43,7 @@ static bool smq_policy_is_held(struct request *rq, void *data)
 	return !held->found;
 }
 
-/* Whether commands that a policy has seen are held. */
+/* Whether any command is held that the policy has seen. */
 static bool smq_policy_has_held(const struct smq_policy *policy)
 {
 	struct smq_policy_held held = { .policy = policy };
@@ -66,7 +68,7 @@ static void smq_policy_drain(struct smq_policy *old)
 	}
 }
 
-/* Clears the pointer to the policy's part in all LUNs, also in those that are being removed. */
+/* Clears the pointer to the policy's part in all LUNs, even in those that are being removed. */
 static void smq_policy_drop_luns(struct smq_host *host)
 {
 	struct scsi_device *sdev;
@@ -79,7 +81,7 @@ static void smq_policy_drop_luns(struct smq_host *host)
 	spin_unlock_irq(host->shost->host_lock);
 }
 
-/* Gives each LUN of the host its part of the policy. A later LUN gets it when it is found. */
+/* Gives each LUN of the host its part of the policy. smq_lun_init() does this for later LUNs. */
 static int smq_policy_add_luns(struct smq_policy *policy)
 {
 	struct scsi_device *sdev;
@@ -108,12 +110,12 @@ static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops 
 		if (IS_ERR(new))
 			return PTR_ERR(new);
 	}
-	/* From here on the old policy sees no new command, and none is counted. */
+	/* From here on the old policy sees no new command, and the inner depth counts none. */
 	smq_use_end(host);
 	smq_policy_drop_luns(host);
 	err = new ? smq_policy_add_luns(new) : 0;
 	if (err) {
-		/* Out of memory: the host has neither the old nor the new policy. */
+		/* Out of memory: from now on the host has neither the old nor the new policy. */
 		smq_policy_drop_luns(host);
 		smq_policy_retire(new);
 		new = NULL;

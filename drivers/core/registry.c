@@ -151,7 +151,7 @@ int smq_policy_register(const struct smq_policy_ops *ops)
 		return -EINVAL;
 	}
 	if (!ops->passes != !ops->passed || (ops->passes && ops->holds)) {
-		pr_err("policy '%s': passes and passed need each other, and exclude holds\n",
+		pr_err("policy '%s': set both passes and passed or neither, and not with holds\n",
 		       ops->name);
 		return -EINVAL;
 	}
@@ -228,9 +228,9 @@ EXPORT_SYMBOL_GPL(smq_policy_knobs);
  * @group: the name of the attribute's group
  * @buf: the text that store was called with
  * @count: its length
- * @knob: written with WRITE_ONCE()
+ * @knob: the setting; written with WRITE_ONCE()
  * @least: the smallest value that is accepted
- * @most: the largest
+ * @most: the largest value that is accepted
  *
  * Context: may sleep. Return: @count, or a negative errno after a message that names
  * the attribute and its limits.
@@ -258,7 +258,7 @@ ssize_t smq_knob_store_uint(struct device *dev, struct device_attribute *attr, c
 }
 EXPORT_SYMBOL_GPL(smq_knob_store_uint);
 
-/* Context: the host's policy lock. */
+/* Returns a host's settings for a policy, or NULL. Context: the host's policy lock. */
 void *smq_registry_knobs(struct smq_host *host, const struct smq_policy_ops *ops)
 {
 	struct smq_knobs *knobs = smq_knobs_find(host, ops);
@@ -266,7 +266,10 @@ void *smq_registry_knobs(struct smq_host *host, const struct smq_policy_ops *ops
 	return knobs ? knobs->data : NULL;
 }
 
-/* Finds a registered policy, and references its module; or NULL. Context: may sleep. */
+/*
+ * Finds a registered policy, and references its module. Returns NULL if there is none, or if its
+ * module is being unloaded. Context: may sleep.
+ */
 const struct smq_policy_ops *smq_registry_get(const char *name)
 {
 	struct smq_registered *registered;

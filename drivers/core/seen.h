@@ -43,8 +43,8 @@ static inline bool smq_seen_begin(struct smq_policy *policy, struct smq_cmd *cmd
 }
 
 /*
- * The same for a command that the layer holds without a policy. Returns false while the host is
- * still being added, and if there was no memory.
+ * As smq_seen_begin(), for a command that the layer holds without a policy. Returns false if the
+ * host is still being added, or if there was no memory for no_policy.
  */
 static inline bool smq_seen_begin_no_policy(struct smq_cmd *cmd)
 {

@@ -28,9 +28,9 @@ static u64 smq_use_queued(const struct smq_host *host)
 }
 
 /*
- * Rings all doorbells, because the LLD may have commands whose batch ended under another policy,
- * which did not ring. During a reset it rings none: smq_reset_end() calls this again. Context: may
- * sleep.
+ * Rings all doorbells: if the effective policy changed during a batch, the LLD may have commands of
+ * that batch without a doorbell. Rings none during a reset: smq_reset_end() calls this again.
+ * Context: may sleep.
  */
 void smq_use_commit_all(struct smq_host *host)
 {
@@ -61,7 +61,7 @@ void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 	smq_use_commit_all(host);
 }
 
-/* Whether the policy has something to do, now or within the last SMQ_POLICY_IDLE. */
+/* Whether the policy has something to do now, or had within the last SMQ_POLICY_IDLE. */
 static bool smq_use_needed(struct smq_host *host, struct smq_policy *policy)
 {
 	if (!policy->ops->has_use)
@@ -86,7 +86,7 @@ static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_polic
 	if (!rcu_access_pointer(host->policy))
 		smq_use_swap(host, policy);
 	if (policy->ops->holds && !host->core->raised && !smq_depth_raise(host)) {
-		/* SMQ_POLICY_IDLE begins when the depth is raised. */
+		/* Count SMQ_POLICY_IDLE from the time when the depth is raised. */
 		WRITE_ONCE(choice->last_full, jiffies);
 		return SMQ_USE_RETRY;
 	}
@@ -103,7 +103,7 @@ static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy 
 	u64 queued = smq_use_queued(host);
 
 	if (!rcu_access_pointer(host->policy)) {
-		if (queued == choice->looked_at)
+		if (queued == choice->queued_at_look)
 			return SMQ_POLICY_IDLE;
 		choice->looking = true;
 		choice->look_end = jiffies + SMQ_POLICY_LOOK;
@@ -115,7 +115,7 @@ static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy 
 	if (choice->looking && time_before(jiffies, choice->look_end))
 		return choice->look_end - jiffies;
 	choice->looking = false;
-	choice->looked_at = queued;
+	choice->queued_at_look = queued;
 	if (host->core->raised && !smq_depth_lower(host)) {
 		/* More commands than the depth are in flight: keep counting them. */
 		return SMQ_USE_RETRY;
@@ -169,14 +169,17 @@ void smq_policy_found_use(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_policy_found_use);
 
-/* Starts the checks of a chosen policy that holds commands or has has_use. Context: policy lock. */
+/*
+ * Starts the periodic checks whether the chosen policy has something to do. The policy holds
+ * commands, or has the operation has_use. Context: policy lock.
+ */
 void smq_use_begin(struct smq_host *host)
 {
 	struct smq_choice *choice = &host->core->choice;
 
 	lockdep_assert_held(&choice->lock);
 	choice->last_full = jiffies - SMQ_POLICY_IDLE;
-	choice->looked_at = U64_MAX;
+	choice->queued_at_look = U64_MAX;
 	choice->looking = false;
 	WRITE_ONCE(choice->in_use, false);
 	mod_delayed_work(host->core->hold.wq, &choice->use, 0);

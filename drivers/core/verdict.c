@@ -14,9 +14,9 @@
 #include "wait.h"
 
 /*
- * Returns the policy if it lets the command go to the LLD at once, else NULL. If it returns a
- * policy, the caller gives the command to the LLD and then calls smq_policy_passed(), inside the
- * same RCU read-side section.
+ * Returns the policy if it lets the command go to the LLD at once, else NULL. If the result is not
+ * NULL, the caller gives the command to the LLD and then calls smq_policy_passed(), inside the same
+ * RCU read-side section.
  */
 struct smq_policy *smq_policy_passes(struct smq_hwq *hwq)
 {
@@ -54,7 +54,10 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 }
 EXPORT_SYMBOL_GPL(smq_policy_queue);
 
-/* Called when the LLD has taken or refused a command that passed. Context: as queue_cmd. */
+/*
+ * Called when the LLD has taken or refused a command that smq_policy_passes() let pass. Context: as
+ * queue_cmd.
+ */
 void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq)
 {
 	INDIRECT_CALL_1(policy->ops->passed, smq_bucket_has_passed, policy, hwq);
@@ -85,13 +88,16 @@ void smq_policy_uncommitted(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
 
-	/* Release: the CPU that takes the mark commits what was queued before it. */
+	/* Release: the CPU that clears the mark then commits all commands queued before it. */
 	if (policy)
 		atomic_set_release(&policy->hwqs[hwq->index]->uncommitted, 1);
 }
 EXPORT_SYMBOL_GPL(smq_policy_uncommitted);
 
-/* The last command of a batch is held: returns whether commands before it must be committed. */
+/*
+ * Called when the last command of a batch is held. Returns whether the commands before it must be
+ * committed.
+ */
 bool smq_policy_take_uncommitted(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Commands that wait for room. A command waits for room in the inner depth in a list of its LUN;
- * each command that completes makes room, and starts the dispatch of the next one. A policy may
- * keep waiting commands in lists of its own and choose the next one; refused commands still go
+ * Commands that wait for room. A command that needs room in the inner depth waits in a list of its
+ * LUN; each command that completes makes room, and starts the dispatch of the next one. A policy
+ * may keep waiting commands in lists of its own and choose the next one; refused commands still go
  * first. A command that the LLD refused because its hardware queue is full waits in a list of that
  * queue, with any policy or none. Later commands for the queue wait behind it, so that small
  * commands of one LUN do not overtake a large command of another LUN.
@@ -30,7 +30,7 @@ static void smq_wait_count_full(struct smq_hwq *hwq)
 	smq_policy_found_use(host);
 }
 
-/* Adds a command to a LUN's list. @retry: start the list's timer, which dispatches it. */
+/* Adds a command to a LUN's list. @retry: start the timer, which dispatches the list. */
 static void smq_wait_hold_for_lun(struct smq_hold *hold, struct smq_cmd *cmd, bool first,
 				  bool retry)
 {
@@ -44,7 +44,9 @@ static void smq_wait_hold_for_lun(struct smq_hold *hold, struct smq_cmd *cmd, bo
 	spin_unlock_irqrestore(&hold->lock, flags);
 }
 
-/* Puts a command that the LLD refused because its hardware queue is full first in its list. */
+/*
+ * The LLD refused a command because its hardware queue is full: puts it first in that queue's list.
+ */
 static void smq_wait_hold_for_hwq(struct smq_cmd *cmd)
 {
 	struct smq_hwq *hwq = cmd->hwq;
@@ -55,12 +57,12 @@ static void smq_wait_hold_for_hwq(struct smq_cmd *cmd)
 	smq_wait_count_full(hwq);
 	spin_lock_irqsave(&hold->lock, flags);
 	smq_hold_add(hold, cmd, true);
-	/* Room may appear without a completion of this queue. */
+	/* Start the timer, because room may appear without a completion of this queue. */
 	smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 	began = !test_and_set_bit(SMQ_DETOUR_FULL, &hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
 	/*
-	 * Setting the bit is fully ordered. So is smq_cmd_own() in a completion, and the LLD makes
+	 * Setting the bit is fully ordered, and so is smq_cmd_own() in a completion. The LLD makes
 	 * room before it completes a command. So either the next try finds the room, or the
 	 * completion sees the bit.
 	 */
@@ -91,7 +93,7 @@ bool smq_wait_behind(struct smq_cmd *cmd)
 	return full;
 }
 
-/* The same for a command that no policy has seen or will see. */
+/* As smq_wait_behind(), for a command that no policy has seen or will see. */
 bool smq_wait_behind_no_policy(struct smq_cmd *cmd)
 {
 	if (!smq_hwq_is_full(cmd->hwq) || !smq_seen_begin_no_policy(cmd))
@@ -102,7 +104,7 @@ bool smq_wait_behind_no_policy(struct smq_cmd *cmd)
 	return false;
 }
 
-/* Holds a command until its LUN has room. The caller no longer owns it after the call. */
+/* Holds a command until its LUN has room. The caller no longer owns the command after the call. */
 static void smq_wait_for_room(struct smq_cmd *cmd, struct smq_depth *depth)
 {
 	const struct smq_policy_ops *ops = cmd->seen->policy->ops;
@@ -141,7 +143,9 @@ bool smq_wait_enter_slow(struct smq_cmd *cmd)
 	return false;
 }
 
-/* Issues commands that have room, in order. Neighbours for one hardware queue form a batch. */
+/*
+ * Issues commands that have room, in order. Consecutive ones for one hardware queue form a batch.
+ */
 static void smq_wait_issue_all(struct list_head *list)
 {
 	struct smq_hwq *run_hwq = NULL, *to;
@@ -167,7 +171,9 @@ static void smq_wait_issue_all(struct list_head *list)
 		smq_policy_issue(run_hwq, &run, true);
 }
 
-/* Grants room to commands in the LUN's list, and takes them. Returns false if room ran out. */
+/*
+ * Grants room to commands in the LUN's list, and takes them off it. Returns false if room ran out.
+ */
 static bool smq_wait_grant(struct smq_depth *depth, struct list_head *list)
 {
 	struct smq_hold *hold = &depth->wait;
@@ -206,7 +212,7 @@ bool smq_wait_must_drain(const struct smq_policy_lun *lun)
 	       percpu_ref_is_dying(&sdev->request_queue->q_usage_counter);
 }
 
-/* The policy's next command; NULL if none may go, and then @depth.listed is 0. */
+/* Returns the policy's next command. If none may go, clears @listed and returns NULL. */
 static struct smq_cmd *smq_wait_next(struct smq_depth *depth, struct smq_policy_lun *lun)
 {
 	bool drain = smq_wait_must_drain(lun);
@@ -295,7 +301,7 @@ static void smq_wait_inherit(struct smq_depth *depth, struct smq_policy_lun *lun
  *
  * Calls the policy's next for each command, while there is room.
  *
- * Context: as smq_hold.dispatch, of one of the policy's lists.
+ * Context: smq_hold.dispatch of one of the policy's lists.
  */
 void smq_policy_room(struct smq_policy_lun *lun)
 {
@@ -338,7 +344,7 @@ static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool f
 	}
 	if (seen->flags & SMQ_SEEN_COUNTED) {
 		seen->flags &= ~SMQ_SEEN_COUNTED;
-		/* Does not start a dispatch: this command must become the first of the list. */
+		/* Start no dispatch before this command is the first of the list. */
 		atomic_dec_return(&depth->inflight);
 	}
 	if (first)
@@ -433,7 +439,7 @@ void smq_wait_dispatch_hwq(struct smq_hold *hold)
 	if (!nr)
 		clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
-	/* Leaves commands that came meanwhile to the next run, so that this run ends. */
+	/* The next run issues the commands that came meanwhile, so that this run ends. */
 	if (nr && took && room)
 		smq_hold_kick(hold);
 }
@@ -474,10 +480,10 @@ bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit)
 EXPORT_SYMBOL_GPL(smq_policy_issue);
 
 /*
- * Puts a command that the device answered with TASK SET FULL first in its LUN's list. The caller
- * owns the command, which is no longer counted. Returns false, and holds nothing, if error
- * handling has the command: the caller then ends it. Does not dispatch waiting commands: the
- * device would refuse them too.
+ * The device answered a command with TASK SET FULL: puts it first in its LUN's list. The caller
+ * owns the command, which is no longer counted. Returns false, and holds nothing, if error handling
+ * has the command: the caller then ends it. Does not dispatch waiting commands: the device would
+ * refuse them too.
  *
  * Context: any, inside an RCU read-side section.
  */
@@ -499,14 +505,16 @@ bool smq_wait_full(struct smq_cmd *cmd)
 	if (held) {
 		smq_wait_count_full(cmd->hwq);
 		smq_hold_add(hold, cmd, true);
-		/* In case its LUN has nothing in flight. */
+		/* Start the timer, because the LUN may have nothing in flight. */
 		smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 	}
 	spin_unlock_irqrestore(&hold->lock, flags);
 	return held;
 }
 
-/* Called when a command that a policy has seen ends or is returned. Context: as smq_wait_full(). */
+/*
+ * Called when a command ends or is returned, if a policy has seen it. Context: as smq_wait_full().
+ */
 void smq_wait_leave(struct smq_cmd *cmd)
 {
 	bool counted = cmd->seen->flags & SMQ_SEEN_COUNTED;

@@ -40,8 +40,8 @@ static inline bool smq_wait_enter(struct smq_cmd *cmd)
 }
 
 /*
- * The same for a policy that does not keep the inner depth. Returns false if the hardware queue is
- * full: then the command is held behind others.
+ * As smq_wait_enter(), for a policy that does not keep the inner depth. Returns false if the
+ * hardware queue is full: then the command is held behind others.
  */
 static inline bool smq_wait_follow(struct smq_cmd *cmd)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /sys/kernel/config/target/smq/WWN/tpgt_N/{nexus,address,lun/lun_N}: a directory WWN is a SCSI
- * host, tpgt_N its target N. A LUN becomes a disk when it is linked and the target has a nexus, in
- * either order.
+ * /sys/kernel/config/target/smq/WWN/tpgt_N/{nexus,address,lun/lun_N}: each directory WWN is a SCSI
+ * host, and tpgt_N in it is target N of that host. A LUN becomes a disk once it is linked to a
+ * backstore and its target has a nexus; the order does not matter.
  */
 #define pr_fmt(fmt) "smq_lio: " fmt
 
@@ -35,7 +35,7 @@ static bool lio_name_ok(const char *name)
 	return true;
 }
 
-/* Waits until scans and removals of devices that are under way have ended. */
+/* Waits until all scans and device removals that are under way have ended. */
 static void lio_scans_end(struct Scsi_Host *shost)
 {
 	mutex_lock(&shost->scan_mutex);
@@ -95,7 +95,7 @@ int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 	return err;
 }
 
-/* Removes the device, even with commands in flight. Resets find the LUN until that is done. */
+/* Removes the device, even with commands in flight. Resets find the LUN until then. */
 void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);
@@ -257,7 +257,7 @@ struct se_portal_group *lio_make_tpg(struct se_wwn *wwn, const char *name)
 	return &tpg->se;
 }
 
-/* Context: all its LUNs have been removed, because they are directories inside this one. */
+/* Context: all LUNs of the target have been removed: their directories were inside this one. */
 void lio_drop_tpg(struct se_portal_group *se_tpg)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);

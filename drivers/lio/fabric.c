@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The fabric's operations, which LIO calls. Initiator and target are in one kernel, so nothing
- * is transported: LIO works on the command's own scatterlist and sense buffer, and the response
- * is stored in the command. The command completes when LIO drops its last reference: until
- * then LIO may access its memory.
+ * The fabric's operations, which LIO calls. Initiator and target are in one kernel, so nothing is
+ * transported: LIO works on the command's own scatterlist and sense buffer, and the response is
+ * stored in the command. The command completes when LIO drops its last reference: until then LIO
+ * may access the memory of the command.
  */
 #include <linux/minmax.h>
 #include <linux/module.h>
@@ -90,7 +90,7 @@ static void lio_queue_tm_rsp(struct se_cmd *se)
 	lio_tmf_answered(se, se->se_tmr_req->response);
 }
 
-/* LIO will not respond to this command, so it keeps the result that lio_submit() set. */
+/* LIO will not respond to this command, so the command keeps the result that lio_submit() set. */
 static void lio_aborted_task(struct se_cmd *se)
 {
 	if (se->se_cmd_flags & SCF_SCSI_TMR_CDB)

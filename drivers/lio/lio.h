@@ -24,7 +24,7 @@ struct lio_host;
  * struct lio_tpg - a target port group: one target port, one I_T nexus
  * @se: LIO's part
  * @lio: its host
- * @number: tpgt, and the target's number in the host
+ * @number: the N of tpgt_N, and the target's number in the host
  * @sess: the nexus, NULL while there is none; ends only while @luns is empty
  * @luns: LIO's LUNs that are linked, by number; marked LIO_GOING before they are removed
  *
@@ -65,8 +65,8 @@ struct lio_host {
  * @attrib: the backstore's attributes
  * @copies: the backstore only copies memory, so it executes READ and WRITE without sleeping
  *
- * lun_init sets all fields. Both pointers are valid while the LUN has commands: the link of the
- * LUN keeps backstore and nexus, and is removed after the scsi_device.
+ * lun_init sets all fields. Both pointers are valid while the LUN has commands: the LUN's link to
+ * its backstore keeps backstore and nexus from being freed, and is removed after the scsi_device.
  */
 struct lio_lun {
 	struct se_session *sess;

@@ -15,11 +15,11 @@
 
 /*
  * Whether queue_cmd may execute a RAM disk's READ or WRITE in LIO, in atomic context. LIO's code
- * for it sleeps only to map pages with HIGHMEM, but it calls might_sleep(). With
- * DEBUG_ATOMIC_SLEEP the kernel would report that call. With voluntary preemption might_sleep()
- * reschedules unless preemption is disabled, and preempt_disable() has an effect only with
- * PREEMPT_COUNT. Without it, a worker of LIO that completes a command of a batch could take the
- * CPU after each command, before the next one is submitted. On real-time kernels spin locks sleep.
+ * for it sleeps only to map pages with HIGHMEM, but it calls might_sleep(). With DEBUG_ATOMIC_SLEEP
+ * the kernel would report that call. With voluntary preemption might_sleep() reschedules unless
+ * preemption is disabled, and preempt_disable() has an effect only with PREEMPT_COUNT. Without
+ * PREEMPT_COUNT, a worker of LIO that completes a command of a batch could take the CPU after each
+ * command, before the next one is submitted. On real-time kernels spin locks sleep.
  */
 #define LIO_HERE	(!IS_ENABLED(CONFIG_HIGHMEM) && !IS_ENABLED(CONFIG_PREEMPT_RT) && \
 			 !IS_ENABLED(CONFIG_DEBUG_ATOMIC_SLEEP) && \
@@ -73,10 +73,10 @@ static __always_inline void lio_execute(struct se_cmd *se)
 }
 
 /*
- * Gives a command to LIO, which executes it @here, before this function returns, or else from its
- * workqueue. The task attribute is always SIMPLE: the mid-layer uses no other.
- * Return: SMQ_DONE if LIO completed the command @here; SMQ_QUEUED if LIO completes it later, or if
- * a worker has completed it meanwhile.
+ * Gives a command to LIO. If @here, LIO executes it before this function returns; otherwise a
+ * worker of LIO executes it. The task attribute is always SIMPLE: the mid-layer uses no other.
+ * Return: SMQ_DONE if the command has ended and the caller must complete it; SMQ_QUEUED if LIO
+ * completes it later, or if a worker of LIO has already completed it.
  */
 static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here)
 {

@@ -56,7 +56,7 @@ void lio_tmf_released(struct se_cmd *se)
 	lio_tmf_put(container_of(se, struct lio_tmf, se));
 }
 
-/* The time until @deadline, at least one jiffy. */
+/* The time until @deadline, in jiffies, at least 1. */
 static unsigned long lio_time_left(unsigned long deadline)
 {
 	return max_t(long, deadline - jiffies, 1);
@@ -188,7 +188,7 @@ static int lio_reset(struct lio_scope *scope)
 		}
 	}
 	mutex_unlock(&lio->lock);
-	/* For a LUN that is no longer linked this does not wait: it has no commands. */
+	/* This does not wait for a LUN that is no longer linked: such a LUN has no commands. */
 	return lio_wait_released(scope, deadline) ?: err;
 }
 

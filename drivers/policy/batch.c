@@ -82,8 +82,8 @@ static void batch_sample(struct batch_hwq *b)
 	if (list_empty(&list))
 		return;
 	/*
-	 * Ring the doorbell for commands that passed before: it must not be part of the measured
-	 * time.
+	 * Ring the doorbell for commands that passed before: the measured time must not include
+	 * that doorbell.
 	 */
 	smq_policy_commit(b->hwq);
 	if (!smq_policy_issue(b->hwq, &list, false))
@@ -101,7 +101,10 @@ static void batch_sample(struct batch_hwq *b)
 		smq_policy_found_use(b->hwq->host);
 }
 
-/* Gives the LLD all held commands; if @sample, one alone first. The list's lock is not held. */
+/*
+ * Gives the LLD all held commands. If @sample, first gives it one alone, and times the doorbell.
+ * The caller does not hold the list's lock.
+ */
 static void batch_go(struct batch_hwq *b, bool sample)
 {
 	unsigned long flags;
@@ -126,8 +129,8 @@ static u64 batch_left(const struct batch_hwq *b)
 }
 
 /*
- * smq_hold.dispatch. Called when the last command in flight has ended, or the timer has expired:
- * perhaps a timer that was started for an earlier batch, so this batch may have to wait longer.
+ * smq_hold.dispatch. Called when the last command in flight has ended, or the timer has expired. If
+ * the timer was started for an earlier batch, this batch may have to wait longer.
  */
 static void batch_dispatch(struct smq_hold *hold)
 {

@@ -67,9 +67,9 @@ struct smq_batch_now {
 	bool last;
 };
 
-/* What to do with the commands held. */
+/* What to do with the held commands. */
 enum smq_batch_choice {
-	SMQ_BATCH_WAIT,		/* for more commands, or until their time is over */
+	SMQ_BATCH_WAIT,		/* wait for more commands, or until their time is over */
 	SMQ_BATCH_GO,		/* give all of them to the LLD */
 };
 

@@ -31,8 +31,8 @@ struct bucket_hwq;
 
 /**
  * struct bucket - commands of one or more CPUs that wait for the dispatcher
- * @hold: the commands, in the order in which they came. Its lock is taken by a CPU to add a
- *	command, by the dispatcher to take them, and by error handling
+ * @hold: the commands, in the order in which they came. A CPU takes the list's lock to add a
+ *	command; the dispatcher and error handling take it to remove commands
  * @queue: the hardware queue that the bucket belongs to
  * @contended: how often a CPU found the lock taken when it added a command; under that lock
  *
@@ -49,8 +49,8 @@ struct bucket {
  * @choice: which CPU dispatches
  * @nr: number of buckets; 0 for a poll queue, whose commands all go to the LLD at once
  * @buckets: array of @nr buckets; CPU n has bucket n % @nr
- * @handovers: how often a dispatcher left the rest to workers. Changed without a lock, after the
- *	dispatcher has given the right back: only shown to users
+ * @handovers: how often a dispatcher left the rest to workers. Not exact, because it is changed
+ *	without a lock, after the dispatcher has given the right back: only shown to users
  * @taken: commands that the dispatcher has taken from buckets and has not given to the LLD yet;
  *	only the dispatcher uses the list
  * @hwq: the hardware queue
@@ -71,7 +71,7 @@ struct bucket_hwq {
  * @all: sum of smq_bucket.all of all hardware queues at the last check
  * @foreign: sum of smq_bucket.foreign at the last check
  * @since: time of the last check, in jiffies
- * @pays: its result: whether the policy paid
+ * @pays: result of the last check: whether the policy paid
  *
  * Under the host's policy lock.
  */
@@ -144,7 +144,8 @@ static void smq_bucket_kick(struct smq_bucket *choice, unsigned int buckets)
 
 /*
  * The dispatcher must not be preempted: a task of higher priority on its CPU might wait for a
- * command that waits for the dispatcher. Not with PREEMPT_RT: there the LLD's locks may sleep.
+ * command that waits for the dispatcher. With PREEMPT_RT it may be preempted, because there the
+ * LLD's locks may sleep.
  */
 static void bucket_begin(void)
 {
@@ -173,10 +174,11 @@ static void bucket_dispatch(struct smq_hold *hold)
 }
 
 /*
- * Whether a command may wait for a dispatcher, and so be overtaken by commands of other CPUs. Not
- * on a poll queue: a poller waits for its own command. Not flushes and reserved commands, which
- * must not wait. Not commands for zoned disks and for devices other than disks, for which the order
- * matters. Not commands for a device without tagged commands, which takes one at a time.
+ * Whether a command may wait for a dispatcher, and so be overtaken by commands of other CPUs. False
+ * for a command on a poll queue, because a poller waits for its own command; for flushes and
+ * reserved commands, which must not wait; for commands to zoned disks and to devices other than
+ * disks, because their order matters; and for commands to a device without tagged commands, which
+ * takes one at a time.
  */
 static bool bucket_may_wait(const struct bucket_hwq *q, struct smq_cmd *cmd)
 {
@@ -199,7 +201,10 @@ static void bucket_last(struct smq_policy *policy, struct smq_hwq *hwq)
 	bucket_end();
 }
 
-/* Raw: with PREEMPT_RT the task may move to another CPU after the call, but any bucket will do. */
+/*
+ * Uses raw_smp_processor_id(): with PREEMPT_RT the task may move to another CPU after the call, but
+ * any bucket will do.
+ */
 static unsigned int bucket_own(const struct bucket_hwq *q)
 {
 	unsigned int cpu = raw_smp_processor_id();
@@ -216,7 +221,7 @@ struct smq_policy *smq_bucket_passes(struct smq_policy *policy, struct smq_hwq *
 	struct bucket_hwq *q = smq_policy_hwq_priv(policy, hwq);
 
 	bucket_begin();
-	if (likely(q->nr) && smq_bucket_pass(&q->choice, bucket_own(q)))
+	if (likely(q->nr) && smq_bucket_try_pass(&q->choice, bucket_own(q)))
 		return policy;
 	bucket_end();
 	return NULL;
@@ -226,7 +231,7 @@ void smq_bucket_has_passed(struct smq_policy *policy, struct smq_hwq *hwq)
 {
 	struct bucket_hwq *q = smq_policy_hwq_priv(policy, hwq);
 
-	smq_bucket_passed(&q->choice, READ_ONCE(q->knobs->budget));
+	smq_bucket_end_pass(&q->choice, READ_ONCE(q->knobs->budget));
 	bucket_end();
 }
 
@@ -251,7 +256,7 @@ struct smq_hwq *smq_bucket_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 	return NULL;
 }
 
-/* Sums up the commands that were dispatched so far, of all hardware queues. */
+/* Sums up the commands that were dispatched so far on all hardware queues. */
 static void bucket_sum(struct smq_policy *policy, unsigned int *all, unsigned int *foreign)
 {
 	unsigned int i;
@@ -276,7 +281,7 @@ static bool bucket_has_use(struct smq_policy *policy)
 	host->pays = smq_bucket_pays(all - host->all, foreign - host->foreign,
 				     READ_ONCE(knobs->share), host->pays);
 	if (all - host->all < SMQ_BUCKET_ENOUGH) {
-		/* So few commands in this time that no policy could gain anything. */
+		/* If a whole look brings so few commands, no policy could gain anything. */
 		if (time_before(jiffies, host->since + SMQ_POLICY_LOOK))
 			return host->pays;
 		host->pays = !READ_ONCE(knobs->share);
@@ -307,7 +312,7 @@ static int bucket_init_hwq(struct smq_policy *policy, struct smq_hwq *hwq)
 	INIT_LIST_HEAD(&q->taken);
 	if (hwq->type == HCTX_TYPE_POLL)
 		return 0;
-	/* kmalloc() aligns a power of two to itself: each bucket has cache lines of its own. */
+	/* kmalloc() aligns 2^n bytes to 2^n: each bucket has cache lines of its own. */
 	q->buckets = kzalloc(roundup_pow_of_two(nr * sizeof(*q->buckets)), GFP_KERNEL);
 	if (!q->buckets)
 		return -ENOMEM;

@@ -37,13 +37,13 @@
 
 /* The most buckets that a hardware queue has. If there are more CPUs, CPUs share buckets. */
 #define SMQ_BUCKET_MAX		29
-/* In place of the dispatcher's own bucket, for a worker or a CPU that has emptied its bucket. */
+/* The value of @own for a worker, and for a CPU that has emptied its bucket. */
 #define SMQ_BUCKET_NONE		SMQ_BUCKET_MAX
 /* A bit of smq_bucket.word: a CPU has the dispatch right. */
 #define SMQ_BUCKET_HELD		0x40000000
 /*
- * Another: the LLD has commands without a doorbell. Each of the SMQ_BUCKET_MAX lower bits is for a
- * bucket.
+ * Another bit: the LLD has commands without a doorbell. Each of the SMQ_BUCKET_MAX lower bits is
+ * for a bucket.
  */
 #define SMQ_BUCKET_COMMIT	0x20000000
 
@@ -69,8 +69,8 @@ struct smq_bucket {
 struct smq_cmd;
 
 /*
- * The includer defines this function and the next four. Returns whether a bucket is empty; reads it
- * without a lock, on the CPU whose bucket it is.
+ * The file that includes this one defines this function and the next four. Returns whether a bucket
+ * is empty; reads the bucket without a lock, on the CPU whose bucket it is.
  */
 static bool smq_bucket_is_empty(struct smq_bucket *b, unsigned int bucket);
 /* Adds a command at the end of a bucket. */
@@ -88,10 +88,10 @@ static void smq_bucket_kick(struct smq_bucket *b, unsigned int buckets);
 
 /*
  * Tries to let a new command pass, on a CPU with the bucket @own. Returns true if the caller has
- * got the right: it gives the command to the LLD at once, and then calls smq_bucket_passed(). Also
+ * got the right: it gives the command to the LLD at once and then calls smq_bucket_end_pass(). Also
  * returns false if there are commands in @own, because these go first.
  */
-static inline bool smq_bucket_pass(struct smq_bucket *b, unsigned int own)
+static inline bool smq_bucket_try_pass(struct smq_bucket *b, unsigned int own)
 {
 	/* Fully ordered: this CPU sees what the last dispatcher did. */
 	if (atomic_read(&b->word) || !smq_bucket_is_empty(b, own) ||
@@ -202,9 +202,10 @@ static inline void smq_bucket_run(struct smq_bucket *b, unsigned int own, unsign
 }
 
 /*
- * Gives the right back: the LLD has the command that smq_bucket_pass() let pass, or has refused it.
+ * Gives the right back: the LLD has taken or refused the command that smq_bucket_try_pass() let
+ * pass.
  */
-static inline void smq_bucket_passed(struct smq_bucket *b, unsigned int budget)
+static inline void smq_bucket_end_pass(struct smq_bucket *b, unsigned int budget)
 {
 	/* Fully ordered: the next dispatcher sees what this one did. */
 	if (atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) != SMQ_BUCKET_HELD)

@@ -32,7 +32,8 @@ enum smq_legacy_era {
 /**
  * struct smq_legacy_knobs - settings; they apply to the next command
  * @era: enum smq_legacy_era
- * @wrapper: era 2013: the LLD uses DEF_SCSI_QCMD(), which takes host_lock around its queuecommand
+ * @wrapper: era 2013: do as for an LLD with DEF_SCSI_QCMD(), which takes host_lock around
+ *	queuecommand
  */
 struct smq_legacy_knobs {
 	u8 era;
@@ -340,8 +341,8 @@ static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *h
 }
 
 /*
- * Era 2013: gives room back: of host and target under host_lock, of the device under queue_lock
- * inside it.
+ * Era 2013: gives back the room of host and target, under host_lock, and that of the device, under
+ * queue_lock inside host_lock.
  */
 static noinline void legacy_unbusy_2013(struct smq_host *host, struct smq_legacy *legacy,
 					struct smq_legacy_queue *q)
@@ -373,7 +374,7 @@ static noinline void legacy_end_request(struct smq_legacy *legacy, struct smq_le
 	spin_unlock_irqrestore(&q->queue_lock, flags);
 }
 
-/* Era 2013: checks for starved LUNs, for which it always takes host_lock. */
+/* Era 2013: checks for starved LUNs, and takes host_lock even if there are none. */
 static noinline void legacy_starved_2013(struct smq_host *host, struct smq_legacy *legacy)
 {
 	unsigned long flags;

@@ -13,9 +13,12 @@
 #include "builtin.h"
 #include "prio_choice.h"
 
-/* The hold bound: 10 minutes, because 1,200 writes of 1 MiB take two minutes at 10 MB/s. */
+/*
+ * The hold bound: 10 minutes, because a rate can hold commands for long. For example, 1,200 writes
+ * of 1 MiB take two minutes at 10 MB/s.
+ */
 #define PRIO_HOLD_MS	(10 * 60 * 1000)
-/* Commands that wait because of the rate notice a change of the rate after this time at most. */
+/* The longest time until a change of the rate affects commands that wait because of the rate. */
 #define PRIO_LOOK_NS	(100 * NSEC_PER_MSEC)
 
 /**
@@ -179,8 +182,8 @@ static struct smq_cmd *prio_next(struct smq_policy_lun *lun, bool drain)
 		done = prio_take(pl, hold, &limits, &cmd);
 		spin_unlock(&hold->lock);
 		/*
-		 * The list has no command that may go: error handling has taken them, or the host
-		 * is frozen.
+		 * The list has no command that may go: error handling has taken its commands, or
+		 * the host is frozen.
 		 */
 		if (!done)
 			smq_prio_end(&pl->choice, class);

@@ -4,7 +4,7 @@
  * user space. Callers serialise the calls by the lock of struct prio_lun, and pass times and sizes.
  *
  * Commands wait for room in classes, and keep their order within a class. Reads, sync writes and
- * async writes share the device by stride scheduling: for each command that is issued its class
+ * async writes share the device by stride scheduling: for each command that is issued, its class
  * pays the reciprocal of the class's weight, and the class that has paid least is next. Real-time
  * commands go before these, idle ones after. The chosen class stays chosen until its command is
  * issued, so that small commands do not use the bytes that are saved up for a large one. If the
@@ -49,11 +49,12 @@ enum smq_prio_class {
 /**
  * struct smq_prio - state of the choice for a LUN
  * @paid: what each class has paid; a class is next if no other class has paid less
- * @clock: the most that a class had paid when one of its commands was issued, without that command
+ * @clock: the most that any class had paid when one of its commands was issued, not counting the
+ *	price of that command
  * @waiting: classes that have commands, a bit for each class; error handling may have taken the
  *	commands since
  * @chosen: the class whose first command goes next, even if others come meanwhile; or SMQ_PRIO_NONE
- * @head_since: the time since which each class has waited with its present first command, in ns
+ * @head_since: when the present first command of each class became the first, in ns
  * @credit: bytes that may be transferred, as of @credit_at
  * @credit_at: when @credit was computed, in ns
  */
@@ -99,7 +100,10 @@ static inline unsigned long long smq_prio_cost(enum smq_prio_class class, unsign
 	}
 }
 
-/* Notes that a class has a command. It loses the share that it did not use while it had none. */
+/*
+ * Notes that a class has a command. The class loses the share that it did not use while it had
+ * none.
+ */
 static inline void smq_prio_begin(struct smq_prio *p, enum smq_prio_class class,
 				  unsigned long long now)
 {
@@ -174,8 +178,8 @@ static inline enum smq_prio_class smq_prio_choose(struct smq_prio *p,
 }
 
 /*
- * Returns 0 if the chosen command, of @bytes bytes, may go now; else in how many ns it may go.
- * Saves up bytes until there are enough for the command, however large it is.
+ * Returns 0 if the chosen command, of @bytes bytes, may go now; else the time until it may go, in
+ * ns. Saves up bytes until there are enough for the command, however large it is.
  */
 static inline unsigned long long smq_prio_delay(struct smq_prio *p,
 						const struct smq_prio_limits *limits,

@@ -38,7 +38,7 @@ struct steer_knobs {
  * @backed_off: how often the policy stopped steering because it did not help
  * @fell_back: steered commands for which the other hardware queue was full
  * @steered_at: when the last command was steered away, in jiffies; also read without the lock
- * @looked_at: how many commands the hardware queue had got at the last call of steer_passed();
+ * @queued_at_look: how many commands the hardware queue had got at the last call of steer_passed();
  *	under the host's policy lock
  */
 struct steer_hwq {
@@ -53,7 +53,7 @@ struct steer_hwq {
 	u64 backed_off;
 	u64 fell_back;
 	unsigned long steered_at;
-	u64 looked_at;	/* not protected by @lock */
+	u64 queued_at_look;	/* not protected by @lock */
 };
 
 /**
@@ -61,7 +61,7 @@ struct steer_hwq {
  * @at: the hardware queue that counts it
  * @own: its own hardware queue, if it was steered; else NULL
  * @ahead: commands that @own had in flight when the command left
- * @mark: @own->done at that time
+ * @mark: @own->done when the command left
  */
 struct steer_cmd {
 	struct steer_hwq *at;
@@ -225,15 +225,15 @@ static u64 steer_commands(const struct smq_hwq *hwq)
 
 /*
  * Returns how many commands the hardware queue got since the last call. While the host runs as
- * "direct", the choice does not see them. Context: the host's policy lock.
+ * "direct", the choice does not see these commands. Context: the host's policy lock.
  */
 static u64 steer_passed(struct steer_hwq *s, const struct smq_hwq *hwq)
 {
-	u64 before = s->looked_at;
+	u64 before = s->queued_at_look;
 
-	s->looked_at = steer_commands(hwq);
+	s->queued_at_look = steer_commands(hwq);
 	/* The counters change while they are summed: the sum may be lower than the last one. */
-	return s->looked_at > before ? s->looked_at - before : 0;
+	return s->queued_at_look > before ? s->queued_at_look - before : 0;
 }
 
 static bool steer_has_use(struct smq_policy *policy)
@@ -294,7 +294,7 @@ static int steer_init_hwq(struct smq_policy *policy, struct smq_hwq *hwq)
 	s->cpu = steer_first_cpu(hwq);
 	s->knobs = policy->knobs;
 	s->next = hwq->index;
-	s->looked_at = steer_commands(hwq);
+	s->queued_at_look = steer_commands(hwq);
 	return 0;
 }
 

@@ -27,7 +27,10 @@
  */
 #define SMQ_STEER_LONG_WINDOW	64
 #define SMQ_STEER_GO_ON		32
-/* One command in a trial for this many of the hardware queue: so trials steer less than 1 %. */
+/*
+ * For each command that a trial may steer, the hardware queue must get this many commands: so
+ * trials steer less than 1 %.
+ */
 #define SMQ_STEER_PRICE		128
 /* A trial begins after this many commands; no more than this are counted. */
 #define SMQ_STEER_TRIAL		(SMQ_STEER_WINDOW * SMQ_STEER_PRICE)
@@ -52,7 +55,7 @@ struct smq_steer {
  * struct smq_steer_queue - a hardware queue that a command might go to
  * @inflight: its commands in flight
  * @open: it may be used
- * @elsewhere: its last command was completed by another CPU than the submitter's
+ * @elsewhere: its last command was completed by another CPU than this submitter
  * @near: these two CPUs share a cache
  */
 struct smq_steer_queue {
@@ -141,8 +144,8 @@ static inline bool smq_steer_judge(struct smq_steer *s, unsigned int ahead, unsi
 }
 
 /*
- * A look begins, after @commands commands for which the host ran as "direct". Steering needs a new
- * trial, because the load may have changed.
+ * A look begins, after @commands commands that came while the host ran as "direct". Steering needs
+ * a new trial, because the load may have changed.
  */
 static inline void smq_steer_look(struct smq_steer *s, unsigned long long commands)
 {

@@ -8,7 +8,10 @@
 
 #include "pvscsi.h"
 
-/* Makes the device read the request ring. A separate function: tools/bench/convert counts it. */
+/*
+ * Makes the device read the request ring. A separate function, because tools/bench/convert counts
+ * its calls.
+ */
 void pv_doorbell(struct pv_dev *pv)
 {
 	writel(0, pv->regs + PV_REG_KICK_RW);
@@ -31,7 +34,7 @@ static void pv_setup_msg_ring(struct pv_dev *pv)
 
 	if (pv->leaving)
 		return;
-	/* First without data, as a test: a device without a message ring fails the command. */
+	/* Send it without data first: a device without a message ring fails the command. */
 	if (pv_command(pv, PV_CMD_SETUP_MSG_RING, NULL, 0) == PV_STATUS_FAILED)
 		return;
 	setup.ppn[0] = cpu_to_le64(pv->msg_dma >> PV_PAGE_SHIFT);
@@ -61,7 +64,7 @@ void pv_device_start(struct pv_dev *pv)
 	writel(PV_INTR_CMPL | (pv->use_msg ? PV_INTR_MSG : 0), pv->regs + PV_REG_INTR_MASK);
 }
 
-/* Stops the device: it no longer interrupts nor accesses memory. */
+/* Stops the device: after this it neither interrupts nor accesses memory. */
 void pv_device_quiet(struct pv_dev *pv)
 {
 	writel(0, pv->regs + PV_REG_INTR_MASK);
@@ -110,7 +113,7 @@ static bool pv_msg_take(struct pv_dev *pv, struct pv_msg *msg)
 		/* Read the message after the index that announces it. */
 		dma_rmb();
 		*msg = pv->msg[cons & mask];
-		/* And before the index that lets the device overwrite it. */
+		/* Read it before writing the index that lets the device overwrite it. */
 		dma_mb();
 		WRITE_ONCE(pv->state->msg_cons, cpu_to_le32(cons + 1));
 	}

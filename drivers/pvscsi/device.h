@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The pvscsi device as a driver sees it: registers, commands, rings. Everything in memory is
- * little-endian. The length of a ring is a power of two; its indices are not
- * reduced to that length.
+ * little-endian. The length of a ring is a power of two; an index counts on beyond that length, and
+ * modulo the length it is the number of an entry.
  */
 #ifndef SMQ_PVSCSI_DEVICE_H
 #define SMQ_PVSCSI_DEVICE_H
@@ -63,7 +63,7 @@ struct pv_cmd_abort {
 	__le32 pad;
 } __packed;
 
-/* Indices of the rings, in a page of its own. */
+/* Indices of the rings, in a page that has nothing else. */
 struct pv_rings_state {
 	__le32 req_prod;
 	__le32 req_cons;

@@ -31,7 +31,7 @@ static bool pv_device_has(struct pv_dev *pv, const struct pv_scope *scope)
 	spin_lock_irq(&pv->cmp_lock);
 	pv_ring_complete_locked(pv);
 	for (tag = 0; tag < PV_DEPTH && !found; tag++) {
-		/* pv_ring_put() sets the pointer without cmp_lock, once the slot is complete. */
+		/* pv_ring_put() sets the pointer without cmp_lock, once the slot is filled in. */
 		struct pv_slot *slot = READ_ONCE(pv->slot[tag]);
 
 		found = slot && pv_in_scope(scope, slot->scmd);
@@ -40,7 +40,10 @@ static bool pv_device_has(struct pv_dev *pv, const struct pv_scope *scope)
 	return found;
 }
 
-/* Waits for commands: the device answers an abort or reset before it has returned them. */
+/*
+ * Waits until the device has returned all commands in the scope: it does so after it has answered
+ * the abort or reset.
+ */
 static int pv_wait_returned(struct pv_dev *pv, const struct pv_scope *scope)
 {
 	unsigned int ms;
@@ -54,8 +57,8 @@ static int pv_wait_returned(struct pv_dev *pv, const struct pv_scope *scope)
 }
 
 /*
- * Surprise removal, or pv_shutdown() has stopped the device: in-flight commands will never
- * complete, and the device no longer accesses them.
+ * Returns true, and ends all commands, after a surprise removal or after pv_shutdown() has stopped
+ * the device: in-flight commands will never complete, and the device no longer accesses them.
  */
 static bool pv_is_gone(struct pv_dev *pv)
 {
@@ -142,9 +145,9 @@ int pv_reset_bus(struct pv_dev *pv)
 
 /*
  * After the call no command is put on the ring, and no CPU will ring the doorbell for a command
- * that it has put there: the device must get no doorbell while it has no rings. This waits for
- * queuecommand: at stage 0 it holds host_lock, at later stages it runs inside an RCU read-side
- * section.
+ * that it has put there: the device must get no doorbell while it has no rings. This function waits
+ * for queuecommand, which at stage 0 holds host_lock, and at later stages runs inside an RCU
+ * read-side section.
  */
 void pv_stop(struct pv_dev *pv)
 {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * smq_pvscsi: the PCI driver. The kernel has a driver for this device, vmw_pvscsi. So this driver
- * takes only devices that driver_override or new_id give to it. With take_all=1 it takes all.
+ * takes only devices that driver_override or new_id gives to it. With take_all=1 it takes every
+ * pvscsi device that has no driver.
  */
 #define pr_fmt(fmt) "smq_pvscsi: " fmt
 

@@ -21,7 +21,7 @@
 
 enum pv_stage {
 	PV_OLD,		/* the old driver: its own template, DEF_SCSI_QCMD() */
-	PV_LCK,		/* the layer's legacy entry */
+	PV_LCK,		/* on the layer, by queuecommand_lck */
 	PV_HWQ,		/* queue_cmd, without host_lock */
 	PV_PREALLOC,	/* nothing is allocated per command, only its data is mapped */
 	PV_COMMIT,	/* one doorbell per batch */
@@ -44,7 +44,7 @@ enum pv_stage {
  * has read its completion.
  */
 struct pv_slot {
-	struct scsi_cmnd *scmd;		/* NULL: the device does not have it */
+	struct scsi_cmnd *scmd;		/* NULL if no command uses the slot */
 	u8 *sense;
 	struct pv_sge *sg;
 	dma_addr_t sense_dma;
@@ -54,11 +54,11 @@ struct pv_slot {
 /**
  * struct pv_dev - one device
  * @pdev: its PCI function, whose drvdata this is
- * @shost: the SCSI host, the layer's from PV_LCK on
+ * @shost: the SCSI host; from PV_LCK on the layer allocates it
  * @host: the layer's host, NULL for PV_OLD
  * @regs: its registers
  * @stage: how commands are queued
- * @state: indices of all rings; pages shared with the device, as are @req, @cmp and @msg
+ * @state: indices of all rings; shared with the device, as are @req, @cmp and @msg
  * @req_lock: serialises the producers of @req; protects @req_prod, @stopped and the addition
  *	of a slot to @slot
  * @cmp_lock: serialises the consumers of @cmp: the interrupt, and error handling that waits
@@ -147,7 +147,7 @@ int pv_reset_bus(struct pv_dev *pv);
 int pv_reset_host(struct pv_dev *pv);
 void pv_stop(struct pv_dev *pv);
 
-/* old.c: PV_OLD, and its function that PV_LCK uses, too */
+/* old.c: PV_OLD; PV_LCK uses pv_old_queue(), too */
 struct Scsi_Host *pv_old_alloc(struct pv_dev *pv);
 smq_qc_t pv_old_queue(struct pv_dev *pv, struct scsi_cmnd *scmd);
 

@@ -158,7 +158,7 @@ struct smq_host *pv_queue_alloc(struct pv_dev *pv)
 	if (IS_ERR(host))
 		return host;
 	*(struct pv_dev **)smq_host_priv(host) = pv;
-	/* Stage 5: one ring, so tags are unique in the host and its depth is shared. */
+	/* Stage 5: all queues share the ring, so they share its depth, and tags are unique. */
 	host->shost->host_tagset = pv->stage == PV_QUEUES;
 	return host;
 }

@@ -5,7 +5,7 @@
 
 #include "pvscsi.h"
 
-/* Describes the data; if it has several pieces, fills the slot's list. */
+/* Describes the data; if it has several pieces, fills the slot's scatterlist. */
 static void pv_describe_data(struct pv_req *req, struct pv_slot *slot, struct scsi_cmnd *scmd,
 			     int nsg)
 {
@@ -76,7 +76,7 @@ int pv_ring_put(struct pv_dev *pv, struct pv_slot *slot, struct scsi_cmnd *scmd)
 	pv_describe(&pv->req[pv->req_prod % PV_REQ_ENTRIES], slot, scmd, nsg);
 	slot->scmd = scmd;
 	WRITE_ONCE(pv->slot[pv_tag(scmd)], slot);
-	/* The device may read the index at any time: write slot and descriptor before it. */
+	/* The device may read the index at any time: write slot and descriptor before the index. */
 	dma_wmb();
 	WRITE_ONCE(pv->state->req_prod, cpu_to_le32(++pv->req_prod));
 	spin_unlock_irqrestore(&pv->req_lock, flags);
@@ -91,7 +91,7 @@ static int pv_short_result(struct scsi_cmnd *scmd, const struct pv_cmp *cmp)
 {
 	u64 moved = min_t(u64, le64_to_cpu(cmp->data_len), scsi_bufflen(scmd));
 
-	/* QEMU does not report how much data was moved: 0 here. */
+	/* QEMU does not report how much data was moved: @moved is 0 then. */
 	scsi_set_resid(scmd, scsi_bufflen(scmd) - moved);
 	if (moved < scmd->underflow)
 		return DID_ERROR << 16;
@@ -189,7 +189,7 @@ void pv_ring_complete_locked(struct pv_dev *pv)
 		dma_rmb();
 		while (pv->cmp_cons != prod)
 			pv_complete(pv, &pv->cmp[pv->cmp_cons++ & mask]);
-		/* And before the index that lets the device overwrite them. */
+		/* Read them before writing the index that lets the device overwrite them. */
 		dma_mb();
 		WRITE_ONCE(pv->state->cmp_cons, cpu_to_le32(pv->cmp_cons));
 	}

@@ -19,7 +19,7 @@
 #include "ram.h"
 #include "ram_configfs.h"
 
-/* A LUN's directory, in the list of @dir. The last reference to @item frees it. */
+/* A LUN's directory, in the list of @dir. Freed with the last reference to @item. */
 struct ram_lun_dir {
 	struct config_item item;
 	struct list_head list;
@@ -206,7 +206,7 @@ static ssize_t ram_host_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", !!to_dir(item)->ram);
 }
 
-/* Creates the host with all its LUNs; if one of them fails, the host is not created either. */
+/* Creates the host with all LUNs whose power is 1. If one LUN fails, creates nothing. */
 static int ram_power_on(struct ram_dir *dir)
 {
 	struct ram_host *ram = ram_host_create(&dir->config, &dir->model, &dir->fault);

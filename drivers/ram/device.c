@@ -33,7 +33,7 @@ static u64 ram_book_link(struct ram_model *model, u64 now, u32 bytes, u64 rate)
 	return new;
 }
 
-/* Reserves a place in the ring for a command; returns false if it is full. Context: any. */
+/* Reserves a place in the ring for a command; returns false if the ring is full. Context: any. */
 bool ram_reserve(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct ram_hwq *rq = smq_hwq_priv(hwq);
@@ -65,7 +65,10 @@ void ram_release(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	spin_unlock_irqrestore(&rq->lock, flags);
 }
 
-/* Adds a command to the list, which is sorted by @due. Searches from the end: most belong there. */
+/*
+ * Adds a command to the list, which is sorted by @due. Searches from the end, where most commands
+ * belong.
+ */
 static void ram_insert(struct ram_hwq *rq, struct smq_cmd *cmd, u64 due)
 {
 	struct ram_cmd *rc = smq_cmd_priv(cmd);
@@ -84,7 +87,7 @@ static void ram_insert(struct ram_hwq *rq, struct smq_cmd *cmd, u64 due)
 	list_add(&cmd->node, &rq->busy);
 }
 
-/* Sets the timer for the first command that is due. */
+/* Sets the timer for the command that is due first. */
 static void ram_arm(struct smq_hwq *hwq, struct ram_hwq *rq)
 {
 	struct smq_cmd *first = list_first_entry_or_null(&rq->busy, struct smq_cmd, node);
@@ -134,8 +137,8 @@ static int ram_complete_due(struct smq_hwq *hwq)
 }
 
 /*
- * The CPU that gets the interrupt of a hardware queue; -1: the CPU of the timer. Context: the
- * queue has a command, which keeps the map from being freed.
+ * Returns the CPU that gets the interrupt of a hardware queue, or -1 for the CPU of the timer.
+ * Context: the queue has a command, which keeps the map from being freed.
  */
 static int ram_irq_cpu(struct smq_hwq *hwq)
 {
@@ -278,7 +281,7 @@ void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	if (mine)
 		list_del_init(&cmd->node);
 	rc->listed = false;
-	/* Also if not listed: a deferred command keeps its place, a completed one has none. */
+	/* Do this even if it is not listed: a deferred command has its place until now. */
 	ram_unreserve(rq, rc);
 	spin_unlock_irqrestore(&rq->lock, flags);
 	if (!mine)

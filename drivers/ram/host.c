@@ -69,7 +69,7 @@ const struct smq_fault_kinds ram_fault_kinds = {
 	.changed	= ram_fault_changed,
 };
 
-/* The other LUNs report that the inventory has changed (SPC-5, 6.33). */
+/* Makes all LUNs except @number report that the inventory has changed (SPC-5, 6.33). */
 static void ram_luns_changed(struct ram_host *ram, unsigned int number)
 {
 	struct ram_lun *lun;
@@ -114,7 +114,7 @@ int ram_lun_attach(struct ram_host *ram, unsigned int number)
 	return scsi_add_device(ram->smq->shost, 0, 0, number);
 }
 
-/* Removes a LUN, also with commands in flight. Context: as ram_lun_create(). */
+/* Removes a LUN, even with commands in flight. Context: as ram_lun_create(). */
 void ram_lun_destroy(struct ram_host *ram, unsigned int number)
 {
 	struct ram_lun *lun = xa_erase(&ram->luns, number);

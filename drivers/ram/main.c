@@ -39,7 +39,7 @@ MODULE_PARM_DESC(depth, "commands per hardware queue, and also per LUN, 1..4096 
 
 static LIST_HEAD(ram_hosts);
 
-/* Hosts that module parameters create have no hardware model: all its limits are 0. */
+/* Hosts that module parameters create have no hardware model: all fields are 0. */
 static struct ram_model no_model;
 
 static void ram_remove_hosts(void)

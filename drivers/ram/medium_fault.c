@@ -12,7 +12,7 @@ const char * const ram_fault_names[RAM_NR_FAULTS] = {
 	[RAM_FAULT_NO_MEMORY - SMQ_FAULT_LLD]	= "no_memory",
 };
 
-/* The fault of a command, 0 if none; called once for each command. Context: any. */
+/* Returns the fault of a command, 0 if none. Called once for each command. Context: any. */
 unsigned int ram_fault_hits(struct ram_host *ram, const struct scsi_cmnd *scmd)
 {
 	struct smq_fault *fault = smq_host_fault(ram->smq);

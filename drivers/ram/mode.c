@@ -10,7 +10,7 @@ static const u8 ram_pages[][20] = {
 	{ 0x01, 0x0a, 0xc0, 0x0b, [8] = 0x05 },
 	/* Caching: WCE=0, because there is no write cache; RCD=0 */
 	{ 0x08, 0x12 },
-	/* Control: GLTSD, D_SENSE=0, queue algorithm 1h, no busy timeout known */
+	/* Control: GLTSD, D_SENSE=0, queue algorithm 1h, unlimited busy timeout */
 	{ 0x0a, 0x0a, 0x02, 0x10, [8] = 0xff, 0xff },
 	/* Informational Exceptions Control: DEXCPT */
 	{ 0x1c, 0x0a, 0x08 },

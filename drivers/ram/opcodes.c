@@ -76,7 +76,7 @@ static const struct ram_op ram_ops[] = {
 
 static_assert(ARRAY_SIZE(ram_ops) <= RAM_MAX_OPS);
 
-/* The command, or NULL. An opcode without service actions matches any @action. */
+/* Returns the command, or NULL. An opcode without service actions matches any @action. */
 const struct ram_op *ram_find_op(u8 opcode, u8 action)
 {
 	const struct ram_op *op;
@@ -139,7 +139,7 @@ void ram_report_opcodes(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	case 0:
 		ram_data_in(scmd, data, ram_put_all_opcodes(data, timeouts), alloc);
 		return;
-	case 1:				/* by opcode: it must have no service actions */
+	case 1:				/* by opcode, which must have no service actions */
 		if (known && has_action) {
 			ram_invalid_cdb(scmd, 2, 2);
 			return;

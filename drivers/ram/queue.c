@@ -161,7 +161,10 @@ static void ram_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 	ram_lun_put(ram_sdev_lun(sdev));
 }
 
-/* Resets @only, NULL: all LUNs. Takes back commands, starts stopped LUNs and raises @ua. */
+/*
+ * Resets the LUN @only, or all LUNs if it is NULL: takes back commands, starts stopped LUNs and
+ * raises the unit attention @ua.
+ */
 static int ram_reset(struct smq_host *host, struct ram_lun *only, enum ram_attn ua)
 {
 	struct ram_host *ram = smq_host_priv(host);

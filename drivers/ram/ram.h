@@ -29,8 +29,9 @@ struct ram_leaf {
  * @nr_leaves: number of leaves in @dir
  *
  * Readers take no lock: they read both levels inside an RCU read-side section. Writers set a
- * pointer by cmpxchg: if two of them fill the same hole, both use the page whose cmpxchg succeeded.
- * A page that is removed is freed a grace period later; leaves stay until the store is freed.
+ * pointer by cmpxchg: if two of them fill the same hole, both use the page that the first cmpxchg
+ * has set. A page that is removed is freed a grace period later; leaves stay until the store is
+ * freed.
  */
 struct ram_store {
 	struct ram_leaf **dir;
@@ -182,7 +183,7 @@ struct ram_host {
  * @timer: the device's interrupt; not used on poll queues
  * @irq_cpu: the CPU that completes commands that are due; -1: the timer's CPU. Read without
  *	@lock
- * @remote: call to another CPU than the timer's, which completes the commands that are due
+ * @remote: call that makes another CPU than the timer's complete the commands that are due
  * @remotes: such calls that were sent and have not returned; atomic because the timer sends
  *	them and another CPU runs them
  */
@@ -224,7 +225,7 @@ static inline void ram_flush_dcache(void *buf, unsigned int len)
 		flush_dcache_page(virt_to_page((void *)at));
 }
 
-/* The LUN's private area is a pointer: LUNs outlive the scsi_devices made for them. */
+/* The LUN's private area is a pointer: a LUN outlives each scsi_device that is made for it. */
 static inline struct ram_lun *ram_sdev_lun(const struct scsi_device *sdev)
 {
 	return *(struct ram_lun **)smq_lun_priv(sdev);
@@ -239,7 +240,8 @@ static inline struct ram_lun *ram_scmd_lun(const struct scsi_cmnd *scmd)
  * struct ram_op - a command that the device server supports
  * @opcode: byte 0 of the CDB
  * @action: service action, if @has_action
- * @has_action: byte 1, bits 0 to 4, is the service action, which identifies the command
+ * @has_action: bits 0 to 4 of byte 1 are the service action, which identifies the command together
+ *	with @opcode
  * @medium: accesses the medium: refused while the unit is stopped
  * @ua_exempt: is executed although a unit attention is pending (SPC-5, 5.14)
  * @sleeps: runs in the worker

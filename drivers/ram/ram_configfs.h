@@ -10,15 +10,15 @@
 
 /**
  * struct ram_dir - a host's directory
- * @group: the directory; its last reference frees this structure, after the host
+ * @group: the directory; this structure is freed with its last reference, after the host
  * @luns: HOST/luns
  * @model_group: HOST/model
  * @fault_group: HOST/fault
  * @lock: serialises power, LUNs and settings of this host
  * @lun_dirs: the directories in HOST/luns
  * @config: configuration of the host
- * @model: the host uses it while it runs
- * @fault: likewise
+ * @model: hardware model, which the running host uses
+ * @fault: fault settings, which the running host uses
  * @ram: the running host, NULL while power is 0
  */
 struct ram_dir {

@@ -23,7 +23,7 @@ static bool ram_copy(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsig
 {
 	struct ram_store *store = &lun->store;
 	struct scatterlist *sg = scsi_sglist(scmd);
-	unsigned int done = 0;		/* of this scatterlist entry */
+	unsigned int done = 0;		/* bytes of this scatterlist entry */
 
 	while (len) {
 		unsigned int n = min3(len, sg->length - done,
@@ -92,7 +92,7 @@ bool ram_rw(struct ram_lun *lun, struct scsi_cmnd *scmd, bool may_sleep)
 	u64 lba;
 
 	smq_decode_rw(cdb, &lba, &blocks);
-	/* No protection information: RDPROTECT and WRPROTECT are 0 (SBC-4, 4.21). */
+	/* No protection information: RDPROTECT and WRPROTECT must be 0 (SBC-4, 4.21). */
 	if (cdb[0] >> 5 && cdb[1] & 0xe0) {
 		ram_invalid_cdb(scmd, 1, 7);
 		return true;

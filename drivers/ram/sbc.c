@@ -94,9 +94,9 @@ static bool ram_same(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, unsig
 }
 
 /*
- * SBC-4, 5.34: BYTCHK 01b compares every block, 11b compares all blocks with the one given. Runs
- * in the worker. With 11b the length is limited as for WRITE SAME, because error handling waits
- * for the worker.
+ * SBC-4, 5.34: BYTCHK 01b compares each block with its own block in the buffer, 11b compares all
+ * blocks with the one block in the buffer. Runs in the worker. With 11b the length is limited as
+ * for WRITE SAME, because error handling waits for the worker.
  */
 void ram_verify(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {

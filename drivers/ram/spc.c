@@ -89,9 +89,9 @@ void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	if (!ram_dir_ok(scmd, DMA_FROM_DEVICE))
 		return;
 
-	/* Clear it before reading the list: a change that comes later sets it again. */
+	/* Clear the unit attentions before reading the list: a later change sets them again. */
 	ram_luns_reported(lun->ram);
-	/* Copied entry by entry, because the list may be long. */
+	/* Copy the list entry by entry, because it may be long. */
 	xa_for_each(luns, i, each) {
 		/* 1: only well known logical units; there are none */
 		if (cdb[2] == 1)

@@ -61,9 +61,10 @@ static void *ram_store_fill(void **slot, gfp_t gfp)
 }
 
 /*
- * The memory of a page, allocated if it is a hole; NULL if the allocation failed.
- * Context: RCU read-side section. With a gfp that may sleep, outside such a section; the page may
- * then be freed at any time, so the caller may only compare the result with NULL.
+ * Returns the memory of a page, and allocates it if the page is a hole; NULL if the allocation
+ * failed. Context: inside an RCU read-side section, unless @gfp may sleep. If @gfp may sleep,
+ * outside such a section: the page may be freed at any time, so the caller may only compare the
+ * result with NULL.
  */
 void *ram_store_get(struct ram_store *store, u64 pgno, gfp_t gfp)
 {

@@ -23,7 +23,7 @@ static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
  * struct smqsg_adhoc - an ad hoc command, as read from its SQE
  * @cdb: the CDB
  * @cdb_len: bytes of @cdb
- * @iovecs: elements of the array of struct iovec at @address; 0: the data itself is there
+ * @iovecs: elements of the array of struct iovec at @address; 0 if the data itself is at @address
  * @address: address of the data
  * @length: bytes of data
  * @timeout: jiffies
@@ -46,11 +46,11 @@ struct smqsg_adhoc {
  * @command: what was in its SQE
  * @data: a request to which its data is mapped, because the block layer maps memory only to a
  *	request. It has no tag and is never sent: the request that is sent takes the data over
- * @owner: credentials of the user whose locked memory the data counts as, referenced, or NULL. The
+ * @owner: the user whose locked memory includes the data: credentials, referenced, or NULL. The
  *	data is counted because a program may have many more commands waiting than there are tags
  * @pages: how many pages are counted
  *
- * Lives from the time when there was no place or no tag until the data is unpinned. The dispatcher
+ * Exists from when the command finds no place or no tag, until its data is unpinned. The dispatcher
  * sends the command later, from another address space, and the submitter may be stopped or gone by
  * then. So the submitter maps the data before the command waits.
  */
@@ -170,7 +170,7 @@ static __always_inline int smqsg_adhoc_map(struct smqsg_io *io, struct request *
 		return 0;
 	ret = adhoc->fixed ? smqsg_adhoc_map_fixed(io, rq, adhoc, gfp, issue_flags) :
 		smqsg_adhoc_map_user(io, rq, adhoc, gfp);
-	/* To the caller, -EAGAIN means that there is no tag. */
+	/* The caller takes -EAGAIN to mean that there is no tag. */
 	return ret == -EAGAIN ? -EIO : ret;
 }
 
@@ -194,7 +194,7 @@ static int smqsg_adhoc_sense(struct smqsg_io *io)
 	       copy_to_user(u64_to_user_ptr(io->response), io->sense, length) ? -EFAULT : length;
 }
 
-/* Frees what a waiting command needed, after its data was unpinned. Process context. */
+/* Frees what a command needed while it waited. Its data is already unpinned. Process context. */
 static void smqsg_adhoc_waited(struct smqsg_adhoc_waiting *waiting)
 {
 	smqsg_unlock_pages(waiting->pages, waiting->owner);
@@ -236,7 +236,7 @@ static void smqsg_adhoc_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue
  * process has access. The ring's last poller, a kernel thread, posts the CQE without the copy. A
  * poller of another process leaves the CQE to the task that submitted the command.
  *
- * Process context, with its ring's lock.
+ * Process context, with the ring's lock held.
  */
 void smqsg_adhoc_polled(struct io_uring_cmd *ioucmd)
 {
@@ -261,7 +261,7 @@ static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *s
 	memcpy(io->sense, scmd->sense_buffer, io->sense_len);
 }
 
-/* Hands a command that has ended to the code that posts its CQE. Any context. */
+/* Makes a poller or task work post the CQE of an ended command. Any context. */
 static void smqsg_adhoc_ended(struct smqsg_io *io, bool polled)
 {
 	if (unlikely(polled))
@@ -386,8 +386,8 @@ static unsigned long smqsg_adhoc_pages(const struct smqsg_adhoc *adhoc)
 }
 
 /*
- * Maps a command's data before it waits. The pointers to the disk that the kernel may have set in
- * the bios are cleared: a command that waits does not keep the device, so they could become
+ * Maps the data of a command that is about to wait. Clears the pointers to the disk that the kernel
+ * may have set in the bios: a waiting command does not keep the device, so they could become
  * invalid.
  */
 static int smqsg_adhoc_map_waiting(struct smqsg_io *io, struct smqsg_adhoc_waiting *waiting,
@@ -412,7 +412,7 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 	struct smqsg_adhoc_waiting *waiting;
 	int ret;
 
-	/* Check this before the program's memory is pinned in vain. */
+	/* Check this first: if the command cannot wait, its memory need not be pinned. */
 	if (smqsg_wait_full(io->fd))
 		return smqsg_wait_refused(io->fd);
 	waiting = kmalloc(sizeof(*waiting), GFP_KERNEL_ACCOUNT);

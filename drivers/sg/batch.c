@@ -147,7 +147,7 @@ void smqsg_batch_recycle(struct smqsg_batch *batch)
 
 /**
  * smqsg_batch_put_back() - puts commands of a long batch back into the pool
- * @node: the first command, by smqsg_io.ended, or NULL
+ * @node: smqsg_io.ended of the first command, or NULL
  *
  * Process context.
  */

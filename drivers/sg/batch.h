@@ -28,7 +28,7 @@
  * @remaining: number of commands that have not ended, plus one for the walk of the list. Atomic:
  *	commands end on any CPU
  * @failed: number of commands that did not end with GOOD. Atomic for the same reason
- * @ended: ended commands of a long batch, by struct smqsg_io.ended, until they are put back into
+ * @ended: ended commands of a long batch, linked by smqsg_io.ended, until they are put back into
  *	the pool. Lockless: commands end on any CPU
  * @list: as in struct smq_sg_batch
  * @count: likewise
@@ -44,7 +44,7 @@
  * @work: cleans up in place of the ioctl's caller; holds a reference to the file
  * @ios: the commands of a short batch, by position in its list
  *
- * The submitter takes a batch from the file's pool. It is put back after it has ended.
+ * The submitter takes a batch from the file's pool. The batch is put back after it has ended.
  */
 struct smqsg_batch {
 	struct smqsg_batch *next;
@@ -76,8 +76,8 @@ enum {
 };
 
 /**
- * struct smqsg_batch_pool - a CPU's unused batches of a file
- * @first: the batches, by smqsg_batch.next
+ * struct smqsg_batch_pool - a file's unused batches on one CPU
+ * @first: the first batch; smqsg_batch.next links the others
  * @count: how many there are
  *
  * Used with preemption off, and never from interrupts.

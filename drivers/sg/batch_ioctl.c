@@ -14,7 +14,7 @@
 #include "io.h"
 #include "refuse.h"
 
-/* How often pending signals are checked again after a signal that does not end the waiting. */
+/* After a signal that does not end the wait, pending signals are checked at this interval. */
 #define SMQSG_SIGNAL		max(HZ / 20, 1)
 
 /* Cleans up a batch whose caller was interrupted. */
@@ -30,8 +30,8 @@ static void smqsg_batch_orphan(struct work_struct *work)
 
 /*
  * Whether the caller has a pending signal that kills it or that it handles. Signals that only stop
- * or continue it do not count, nor do a debugger, the freezer, or task work of its own io_uring:
- * the caller deals with those when it returns to user space.
+ * or continue it do not count, nor do a debugger, the freezer of cgroup v2, or task work of its own
+ * io_uring: the caller deals with those when it returns to user space.
  */
 static bool smqsg_signalled(void)
 {

@@ -116,7 +116,7 @@ u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 
 /*
  * Ends an element that was not sent, or leaves it in the list if there was no tag for it. Returns
- * whether it has ended. @io: its command; NULL if there was no memory.
+ * whether the element has ended. @io: the element's command; NULL if there was no memory.
  */
 static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_io *io, u32 slot,
 					int error)
@@ -129,15 +129,15 @@ static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_
 		smqsg_io_put(io);
 	if (error == -EAGAIN)
 		return false;
-	/* The next element uses the same place, so any number of elements may fail in a row. */
+	/* A refused element leaves its place to the next: any number of them may fail in a row. */
 	if (!(atomic_inc_return(&batch->failed) % SMQSG_COURTESY))
 		cond_resched();
 	return true;
 }
 
 /*
- * Returns a struct smqsg_io for the next command of a long batch; NULL if there is no memory. It
- * first reuses those of commands that have already ended, the list @again: with straight issue each
+ * Returns a struct smqsg_io for the next command of a long batch; NULL if there is no memory. First
+ * uses up @again, a list of those whose commands have already ended: with straight issue each
  * command may have ended before the next one is sent.
  */
 static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch,
@@ -199,7 +199,7 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 		if (unlikely(ret)) {
 			if (!smqsg_batch_unsent(batch, io, number, ret))
 				break;
-			/* The next element uses its place. */
+			/* The next element uses the place of this one. */
 			refused++;
 			end = min(count, end + 1);
 		}
@@ -219,8 +219,8 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 
 /*
  * Makes the current plug allocate its next requests in one go. This is the batch's own plug, or the
- * submitter's if the submitter had started one. A plug does so once for each call of this function,
- * for SMQSG_PLUG requests at most.
+ * submitter's if the submitter had started one. The plug allocates at most SMQSG_PLUG requests, and
+ * does so once for each call of this function.
  */
 static void smqsg_batch_arm(u32 left)
 {
@@ -230,8 +230,8 @@ static void smqsg_batch_arm(u32 left)
 }
 
 /*
- * Calls smqsg_batch_arm() again after every SMQSG_PLUG elements. It asks for no more requests than
- * the batch has places, @got, because others may need the tags.
+ * Calls smqsg_batch_arm() again after every SMQSG_PLUG elements. Asks for no more requests than the
+ * batch has places (@got), because other commands may need the tags.
  */
 static void smqsg_batch_arm_again(const struct smqsg_batch *batch, u32 got)
 {
@@ -305,9 +305,9 @@ static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
 }
 
 /*
- * Sends those elements of a list in the caller's memory for which there are places. The places are
- * reserved after the elements are read: page faults may make the reading slow, and the places would
- * be unused meanwhile.
+ * Reads a list in the caller's memory, and sends its elements as long as there are places. Reserves
+ * the places only after it has read the elements: page faults may make reading slow, and the places
+ * would be unused meanwhile.
  */
 static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
 {
@@ -370,7 +370,7 @@ static u32 smqsg_batch_send_plugged(struct smqsg_batch *batch, u32 got,
 
 static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got);
 
-/* Copies the rest of the caller's list, which the caller may change once its call has returned. */
+/* Copies the rest of the caller's list: the caller may change it after the system call. */
 static int smqsg_batch_copy_list(struct smqsg_batch *batch)
 {
 	size_t size = smqsg_element(batch->flags);
@@ -392,7 +392,7 @@ static int smqsg_batch_copy_list(struct smqsg_batch *batch)
 /*
  * Called after sending: waits for more places or, at the end of the list, drops the walk's part of
  * @remaining. @ended: number of elements that ended without being sent. @moved: false if no element
- * was dealt with because there was no request. The batch may be gone on return.
+ * was sent or ended, because there was no tag. The batch may be gone on return.
  */
 static void smqsg_batch_wait_or_end(struct smqsg_batch *batch, u32 ended, bool moved)
 {

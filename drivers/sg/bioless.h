@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Commands without a bio: this module makes the scatterlist of the slot's data and prepares the
- * request. So the block layer need not map the data, nor the mid-layer prepare the command.
+ * request. The block layer then does not map the data, and the mid-layer prepares nothing.
  */
 #ifndef SMQSG_BIOLESS_H
 #define SMQSG_BIOLESS_H
@@ -31,7 +31,7 @@ static inline bool smqsg_bioless_fits(const struct smqsg_slot *slot)
 static __always_inline void smqsg_bioless_set(struct scatterlist *sg, struct page *page, u32 offset,
 					      u32 length, bool last)
 {
-	/* Clear the element, or an LLD's DMA mapping would see flags of its last use. */
+	/* Clear the element: an LLD's DMA mapping would otherwise see flags of its last use. */
 	*sg = (struct scatterlist) { };
 	sg_set_page(sg, page, length, offset);
 	if (last)
@@ -39,7 +39,7 @@ static __always_inline void smqsg_bioless_set(struct scatterlist *sg, struct pag
 }
 
 /*
- * Whether this module can prepare a new request of a device that supports it. It cannot if the
+ * Whether this module can prepare a new request of a device that supports this. It cannot if the
  * mid-layer has never prepared a command with this tag, because then abort_work is not set up. It
  * cannot if there is an elevator: the request may be inserted there, and bfq reads the bio.
  */
@@ -50,7 +50,7 @@ static __always_inline bool smqsg_bioless_tag(struct request *rq)
 	return likely(scmd->abort_work.work.func && rq->internal_tag < 0);
 }
 
-/* Like smqsg_bioless_tag(), but also checks whether the device supports it. */
+/* Like smqsg_bioless_tag(), but also checks whether the device supports commands without a bio. */
 static inline bool smqsg_bioless_may(const struct smqsg_fd *fd, struct request *rq)
 {
 	return fd->slots.list && smqsg_bioless_tag(rq);

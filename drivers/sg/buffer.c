@@ -137,7 +137,10 @@ static bool smqsg_page_is_of_file(struct page *page)
 	return mapping && !shmem_mapping(mapping);
 }
 
-/* Adds pinned pages. Returns how many bytes were added; -EOPNOTSUPP: none, and all are unpinned. */
+/*
+ * Adds pinned pages. Returns how many bytes were added; or -EOPNOTSUPP if a page belongs to a file,
+ * and then adds none of @pages and unpins all of them.
+ */
 static int smqsg_buffer_add_pages(struct smqsg_buffer *buffer, struct page **pages, int nr,
 				  u32 offset, u32 done)
 {
@@ -282,7 +285,7 @@ static int smqsg_buffer_check(struct smq_sg_buffer *arg)
 				    arg->length, SMQ_SG_MAX_BUFFER);
 	if (!arg->length && (arg->address || arg->flags))
 		return smqsg_refuse(field, LENGTH, -EINVAL,
-				    "buffer length 0 takes it back: address and flags must be 0");
+				    "buffer length 0 (take back): address and flags must be 0");
 	if (arg->address + arg->length < arg->address || arg->address + arg->length > ULONG_MAX)
 		return smqsg_refuse(field, ADDRESS, -EFAULT,
 				    "buffer address %#llx, length %llu: beyond the address space",
@@ -351,17 +354,17 @@ static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 
 }
 
 /**
- * smqsg_segments() - the most pieces of memory that a command's data can be
+ * smqsg_segments() - returns in how many pieces of memory a command's data is, at most
  * @q: the device's queue, whose limits apply
  * @bvec: where the data begins
  * @skip: bytes of *@bvec before the data
  * @length: length of the data in bytes; not 0
  *
  * Splits the data by the block layer's rules. The result may be too high, because the block layer
- * also merges neighbours, and is never too low.
+ * also merges neighbouring pieces. It is never too low.
  *
- * Return: their number, at least 1; -EMSGSIZE: more than the device takes; -EINVAL: a gap between
- * pieces that the device does not take. Any context.
+ * Return: the number of pieces, at least 1; -EMSGSIZE: more than the device takes; -EINVAL: a gap
+ * between pieces that the device does not take. Any context.
  */
 int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip, u32 length)
 {
@@ -392,8 +395,8 @@ int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip
  * smqsg_max_transfer() - the most bytes that one slot's command may transfer
  * @q: the device's queue
  *
- * Return: the lowest of three limits: the device's longest transfer, the most bytes that its
- * maximum number of segments can hold, and the size of a buffer; whole sectors. Any context.
+ * Return: the lowest of three limits, rounded down to whole sectors: the device's longest transfer,
+ * the most bytes that its maximum number of segments can hold, and SMQ_SG_MAX_BUFFER. Any context.
  */
 u32 smqsg_max_transfer(struct request_queue *q)
 {

@@ -69,8 +69,8 @@ struct smqsg_buffer {
 
 /**
  * struct smqsg_fd_buffers - buffers of a file
- * @table: struct smqsg_buffer by index, referenced. Changed under smqsg_fd.setup; looked up by
- *	runs under its own lock
+ * @table: struct smqsg_buffer by index, referenced. Changed under smqsg_fd.setup; runs look buffers
+ *	up under the xarray's own lock
  *
  * Lives in the file, from smqsg_buffers_init() to smqsg_buffers_free().
  */

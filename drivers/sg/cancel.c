@@ -27,7 +27,8 @@ static int smqsg_cancel_check(struct smqsg_fd *fd, struct smq_sg_cancel *arg)
 				    "cancel flags %#x: SMQ_SG_CANCEL_SLOT or 0", arg->flags);
 	if (!arg->flags && arg->slot)
 		return smqsg_refuse(field, SLOT, -EINVAL,
-				    "cancel slot %u: 0 without SMQ_SG_CANCEL_SLOT", arg->slot);
+				    "cancel slot %u: must be 0 without SMQ_SG_CANCEL_SLOT",
+				    arg->slot);
 	if (arg->flags && arg->slot >= slots)
 		return smqsg_refuse(field, SLOT, -EINVAL, "cancel slot %u: the file has %u slots",
 				    arg->slot, slots);

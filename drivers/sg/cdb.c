@@ -64,9 +64,9 @@ int smqsg_lba_fits(const struct scsi_device *sdev, const u8 *cdb, u64 lba)
 }
 
 /**
- * smqsg_lba_set() - writes an LBA into a CDB; smqsg_lba_fits() has returned 0 for it
+ * smqsg_lba_set() - writes an LBA into a CDB
  * @cdb: the CDB
- * @lba: the logical block address
+ * @lba: the logical block address; smqsg_lba_fits() has returned 0 for the CDB and this LBA
  */
 void smqsg_lba_set(u8 *cdb, u64 lba)
 {

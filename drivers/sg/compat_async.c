@@ -2,9 +2,9 @@
 /*
  * write(), read() and poll(), with headers of interface 3.
  *
- * Headers of interface 1 and 2, struct sg_header, are refused with ENOSYS, as sg
- * refuses those of an interface that it does not know. A read() gets the whole header or fails: if
- * its buffer is too short, the result stays for the next read().
+ * Headers of interface 1 and 2, struct sg_header, are refused with ENOSYS, as sg refuses headers of
+ * unknown interfaces. A read() gets the whole header or fails: if its buffer is too short, the
+ * result stays for the next read().
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -67,8 +67,8 @@ static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 
 /*
  * Reserves a place for a command. A caller that must not block gets -EAGAIN, and poll() reports
- * when to try again. But poll() can report only the end of a command of this file. So while none
- * runs, even such a caller waits, as it waits for a tag with sg.
+ * when to try again. But poll() can report only the end of a command of this file. So while no
+ * command of this file runs, even such a caller waits here; with sg it would wait for a tag.
  */
 static int smqsg_v3_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
@@ -147,7 +147,7 @@ ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count
 	}
 	if (count < sizeof(*old))
 		return -EIO;
-	/* Here interface 3 has its direction, which is below 0; older interfaces have a length. */
+	/* At this offset interface 3 has the direction, below 0; older ones have a length. */
 	if (get_user(direction, &old->reply_len))
 		return -EFAULT;
 	if (direction >= 0)
@@ -186,7 +186,7 @@ static int smqsg_v3_pack_id(const char __user *buf, size_t count, int *pack_id)
 	return get_user(*pack_id, (const int __user *)buf);
 }
 
-/* Takes the oldest result. Returns NULL if there is none yet; @busy: one will come. */
+/* Takes the oldest result. Returns NULL if there is none; @busy tells whether one will come. */
 static struct smqsg_cmd *smqsg_v3_take(struct smqsg_v3 *v3, int pack_id, bool *busy)
 {
 	struct smqsg_cmd *cmd, *found = NULL;

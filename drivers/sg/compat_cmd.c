@@ -117,7 +117,7 @@ void smqsg_cmd_drop(struct smqsg_cmd *cmd)
 }
 
 /**
- * smqsg_cmd_enter() - enters a command of interface 3 in its file's list
+ * smqsg_cmd_enter() - adds a command of interface 3 to its file's list
  * @cmd: the command, parsed and not started
  *
  * Return: 0, or -EDOM if the file has too many commands.
@@ -151,7 +151,7 @@ static void smqsg_cmd_del(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  * smqsg_cmd_leave() - takes a command out of its file's list
  * @cmd: the command, not running
  *
- * When this function returns, the command's end no longer uses the command or the file.
+ * When this function returns, smqsg_cmd_ended() no longer uses the command or the file.
  */
 void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 {
@@ -273,7 +273,7 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	rq->timeout = xfer->timeout;
 	rq->end_io = smqsg_cmd_ended;
 	rq->end_io_data = cmd;
-	/* At the queue's head it would pass all others and share no doorbell: issue it here. */
+	/* At the queue's head a command passes all others and shares no doorbell: issue it here. */
 	if (!SMQ_CAN_HOLD || xfer->at_tail || !smqsg_direct_issue_fresh(rq, &token))
 		blk_execute_rq_nowait(rq, !xfer->at_tail);
 	return 0;
@@ -340,7 +340,7 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 
 	free_page((unsigned long)v3->small);
 	kfree(v3->spare);
-	/* The last end may still hold the lock. */
+	/* Wait for the lock: smqsg_cmd_ended() of the last command may still hold it. */
 	spin_lock_irq(&v3->lock);
 	WARN_ON_ONCE(v3->running);
 	spin_unlock_irq(&v3->lock);
@@ -352,7 +352,7 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 
 /**
  * smqsg_v3_device_removed() - wakes readers of a file whose device is being removed
- * @fd: one of its files
+ * @fd: the file
  *
  * A reader whose file has no command running would otherwise wait for ever. smqsg_dev.sdev is
  * already NULL. Any context.

@@ -33,10 +33,10 @@ struct smqsg_v3;
  * @iovec_count: elements of the array; 0: @addr is the data
  * @timeout: in jiffies; 0: the queue's default
  * @out: the data goes to the device
- * @nowhere: the caller gives no memory: data from the device is dropped, zeroes are sent to it
+ * @nowhere: the caller gives no memory: drop data from the device, send zeroes to the device
  * @at_tail: the command goes behind requests that wait in the queue already
- * @copy: little data may be copied rather than mapped: the caller waits for the command's end, and
- *	does not ask for direct I/O
+ * @copy: data of up to SMQSG_SMALL bytes may be copied rather than mapped: the caller waits for the
+ *	command's end, and does not ask for direct I/O
  */
 struct smqsg_xfer {
 	void __user *addr;

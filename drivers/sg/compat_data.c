@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The data of SG_IO and write(). If there is much data, and the device can use the caller's pages
- * directly, it transfers to and from these; otherwise to and from pages of this module.
+ * directly, it transfers to and from those pages; otherwise to and from pages of this module.
  *
  * This module's pages are first filled from the caller's memory, whatever the direction of the
  * transfer: so bytes that the device does not write keep the caller's values.
@@ -135,7 +135,7 @@ static void smqsg_small_put(void *small, struct smqsg_v3 *v3)
 
 /*
  * Copies little data through a page of this module, which costs less than pinning the caller's
- * page. The page is filled from the caller's memory first, as above.
+ * page. The page is filled from the caller's memory first, for the reason at the top of this file.
  */
 static int smqsg_data_small(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq,
 			    const struct smqsg_xfer *xfer)
@@ -194,7 +194,7 @@ int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request 
 		ret = import_iovec(dir, xfer->addr, xfer->iovec_count, UIO_FASTIOV, &iov, &iter);
 		if (ret < 0)
 			return ret;
-		/* The shorter of the two lengths counts. */
+		/* Transfer @len bytes, or all bytes of the iovecs if those are fewer. */
 		iov_iter_truncate(&iter, xfer->len);
 	} else {
 		if (!xfer->nowhere && !access_ok(xfer->addr, xfer->len))
@@ -213,7 +213,7 @@ int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request 
 
 /**
  * smqsg_data_unmap() - undoes smqsg_data_map(), and copies data to the caller if necessary
- * @data: the data of a command that has ended, or that has none
+ * @data: the data of a command that has ended, or all zeroes
  * @v3: interface 3 of its file; NULL in a kernel thread, where no data is copied to the caller, and
  *	where the file may have been freed
  *

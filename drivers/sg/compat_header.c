@@ -85,7 +85,7 @@ int smqsg_v3_parse(struct smqsg_cmd *cmd, struct smqsg_xfer *xfer)
 	return 0;
 }
 
-/* Copies the sense data to the caller. When, and how much, is decided by sg's rules. */
+/* Copies the sense data to the caller, if and as far as sg would. */
 static int smqsg_v3_sense(struct smqsg_cmd *cmd)
 {
 	struct sg_io_hdr *hdr = &cmd->hdr;

@@ -73,7 +73,7 @@ static int smqsg_set_int(struct smqsg_fd *fd, unsigned int cmd, int __user *arg)
 		WRITE_ONCE(v3->cmd_q, !!value);
 		return 0;
 	case SG_SET_KEEP_ORPHAN:
-		/* sg stores it in a char. */
+		/* sg stores this value in a char. */
 		WRITE_ONCE(v3->keep_orphan, (char)value);
 		return 0;
 	case SG_NEXT_CMD_LEN:

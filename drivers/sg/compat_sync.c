@@ -114,7 +114,7 @@ out_free:
  * command's end. Of all signals only a fatal one ends the wait.
  *
  * Return: 0, and the header says how the command ended; or an errno, and the command was not sent:
- * those of smqsg_v3_parse() and smqsg_v4_parse(); -EDOM: too many commands in this file;
+ * an errno of smqsg_v3_parse() or smqsg_v4_parse(); -EDOM: too many commands in this file;
  * -ETIMEDOUT: the command waited for its place longer than its timeout; -ECANCELED: SMQ_SG_CANCEL
  * ended its waiting; -EAGAIN: too many commands wait already; -ENXIO: the device is offline
  * (interface 3; with interface 4 the header says so); -ENODEV: the device is gone; -ENOMEM. There

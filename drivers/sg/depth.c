@@ -7,13 +7,13 @@
  * and the dispatcher grants places to one file after the other, so that files get equal shares.
  *
  * When a command ends, its CPU keeps the place for the CPU's next command, up to
- * smqsg_dev_depth.keep places, unless commands wait. If there are too few places, a submitter and
- * the dispatcher first take those that all CPUs keep.
+ * smqsg_dev_depth.keep places, unless commands wait. If too few places are free, a submitter or the
+ * dispatcher first frees those that all CPUs keep.
  *
  * Block I/O of the same device is queued by the block layer. If block I/O waits for a place, the
- * mid-layer raises sdev->restarts. (It never does so for a command of this module, which never
- * takes more than the depth.) This module then leaves the device's last place free for a while;
- * with a depth of 1, block I/O and this module take turns.
+ * mid-layer raises sdev->restarts. (It never does so for a command of this module, because this
+ * module never takes more than the depth.) This module then leaves the device's last place free for
+ * a while; with a depth of 1, block I/O and this module take turns.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -183,7 +183,7 @@ void smqsg_kick(struct smqsg_dev *sg)
 	mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 }
 
-/* Returns whether a file still has commands waiting or in flight; else removes it as a sharer. */
+/* Whether a file has commands waiting or in flight. If not, removes it from the sharers. */
 static bool smqsg_still_shares(struct smqsg_fd *fd)
 {
 	lockdep_assert_held(&fd->sg->lock);
@@ -344,8 +344,8 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 		if (!first)
 			smqsg_unkeep(sg);
 		/*
-		 * Done under the lock: once the lock is dropped, the waiter's end may close the
-		 * file. With @first the caller is the dispatcher, which goes on anyway.
+		 * Done under the lock: once the lock is dropped, the waiter may end and its file be
+		 * closed. With @first the caller is the dispatcher: it need not be started.
 		 */
 		if (first)
 			sg->wait.sleep = true;
@@ -360,14 +360,14 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 }
 
 /**
- * smqsg_wait() - waits for a turn, without sleeping
+ * smqsg_wait() - queues a waiter for places, without sleeping
  * @fd: the file whose queue it waits in
  * @waiter: all fields but @entry are set
  *
- * Return: 0: waiter->grant() will be called once, perhaps before this function returns. Else it
- * will not be called. -EAGAIN: the file's queue is full. -ENODEV: the device is gone, or smq_conv
- * has claimed it. -ECANCELED: smqsg_unwait() or smqsg_cancel() was called since the waiter last
- * waited, or its task ends. -ETIMEDOUT: its deadline has passed. Process context.
+ * Return: 0: waiter->grant() will be called once, perhaps before this function returns. On an error
+ * grant() will not be called. -EAGAIN: the file's queue is full. -ENODEV: the device is gone, or
+ * smq_conv has claimed it. -ECANCELED: smqsg_unwait() or smqsg_cancel() was called since the waiter
+ * last waited, or its task ends. -ETIMEDOUT: its deadline has passed. Process context.
  */
 int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 {
@@ -375,7 +375,7 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 }
 
 /**
- * smqsg_wait_first() - waits again and keeps the turn, because there was no request
+ * smqsg_wait_first() - queues a waiter again, before all others, because there was no request
  * @fd: the file whose queue it waits in
  * @waiter: the waiter, whose grant() is being called with places and has given them back
  *
@@ -390,7 +390,7 @@ int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 }
 
 /**
- * smqsg_unwait() - stops waiting
+ * smqsg_unwait() - takes a waiter out of its queue, if it still waits
  * @waiter: a waiter that was given to smqsg_wait()
  *
  * The waiter cannot wait again.
@@ -466,8 +466,8 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
  * Sleeps until there is a request for the command whose turn it is. The command waits in its queue
  * meanwhile, so its deadline, its task's end, a cancellation or the device's removal still ends its
  * waiting. Idle requests of this node are given back first, because the slots that keep them may
- * wait behind this command. The looks of other nodes give back theirs once they see that a task
- * sleeps for a tag. Returns false if there is no request: the device is being removed.
+ * wait behind this command. On other nodes smqsg_held_look() gives idle requests back once it sees
+ * that a task sleeps for a tag. Returns false if there is no request: the device is being removed.
  */
 static bool smqsg_sleep_for_request(struct smqsg_dev *sg, struct scsi_device *sdev)
 {

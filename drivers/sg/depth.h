@@ -43,9 +43,9 @@ struct task_struct;
  * @restarts: the last value of sdev->restarts that was not 0. Written without a lock, as @yield
  * @keep: how many places a CPU may keep. Written without a lock: at worst it is the value for an
  *	earlier queue depth
- * @kept: of each CPU: places of ended commands, kept for the CPU's next commands so that these do
- *	not write @inflight, whose cache line all CPUs share. Atomic: any CPU may take all of them
- *	away. While @slow_path is not 0 none are added
+ * @kept: for each CPU: places of ended commands, kept for the CPU's next commands, which then do
+ *	not write @inflight, whose cache line all CPUs share. Atomic: any CPU may free all kept
+ *	places. While @slow_path is not 0 no place is added
  *
  * Lives in the node, in a cache line of its own, which each reservation reads.
  */

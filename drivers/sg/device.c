@@ -23,7 +23,7 @@ static DEFINE_IDA(smqsg_ida);
 static DEFINE_MUTEX(smqsg_nodes_lock);
 static LIST_HEAD(smqsg_nodes);
 
-/* The bus of SCSI devices, whose symbol modules cannot use. Set by the first smqsg_add(). */
+/* The bus of SCSI devices; its symbol is not exported. Set by the first smqsg_add(). */
 static typeof_member(struct device, bus) smqsg_bus;
 
 static struct smqsg_dev *to_smqsg(struct device *dev)
@@ -93,9 +93,9 @@ static DEVICE_ATTR_RW(held_share);
 
 #ifdef SMQ_HAVE_PASSTHROUGH_STATS
 /*
- * Whether the block layer measures the time of each request. Its statistics need that, and the code
- * that reads them: the throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 measures
- * passthrough requests as well, although none of these needs their times.
+ * Whether the block layer measures the time of each request, for its statistics and the code that
+ * reads them: the throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 also measures
+ * passthrough requests, although this code does not use their times.
  */
 static unsigned int queue_stats_value(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
@@ -199,7 +199,7 @@ static void smqsg_look_for_claim(struct smqsg_dev *sg, struct scsi_device *sdev)
 	/* Under the lock: of two checks, the result of the later one is stored last. */
 	lockdep_assert_held(&smqsg_nodes_lock);
 	WRITE_ONCE(sg->depth.claimed, claimed);
-	/* Waiting commands end now; commands in flight end as always. */
+	/* End waiting commands now; commands in flight end as usual. */
 	if (claimed)
 		smqsg_expire_soon(sg);
 }

@@ -65,7 +65,7 @@ static __always_inline bool smqsg_direct_send(struct request *rq, int *last_toke
 	 */
 	if ((hctx->flags & BLK_MQ_F_BLOCKING) || q->elevator)
 		return false;
-	/* A context that quiesces or stops the queue waits for RCU readers that began before. */
+	/* Quiescing or stopping the queue includes a wait for RCU readers that began before. */
 	rcu_read_lock();
 	if (blk_queue_quiesced(q) || test_bit(BLK_MQ_S_STOPPED, &hctx->state) ||
 	    !list_empty_careful(&hctx->dispatch))

@@ -21,7 +21,7 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 	if (!scmd->result)
 		return blk_status_to_errno(error);
 	result = (scmd->result & 0xff) | host_byte(scmd->result) << 8;
-	/* The LLD has set only bits that the status has no room for: still a failure. */
+	/* The LLD has set only bits that the status has no room for: this is a failure, too. */
 	if (!result)
 		return -EIO;
 	if (scmd->resid_len)
@@ -41,7 +41,7 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 
 SMQ_URING_TASK_FN(smqsg_slot_task_work, smqsg_slot_post_cqe)
 
-/* Hands a slot that was run alone and has ended to the code that posts its CQE. */
+/* Makes a poller, task work or the submitter post the CQE of a slot that was run alone. */
 static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct smqsg_fd *fd)
 {
 	int cqe_by = atomic_read(&io->cqe_by);
@@ -55,9 +55,9 @@ static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct s
 }
 
 /*
- * The rest of a command's end: lets the slot be run again, then tells the submitter. The caller
- * reads the arguments before it writes the status: otherwise the compiler would read them again,
- * because it cannot know that they are different memory.
+ * The rest of a command's end: lets the slot be run again, then tells the submitter.
+ * smqsg_slot_end() copies @fd, @batch and @slot from @io before it writes the status: otherwise the
+ * compiler would read them twice, because it cannot know that the status does not overlap @io.
  */
 static __always_inline void smqsg_slot_finish(struct smqsg_io *io, struct smqsg_fd *fd,
 					      struct smqsg_batch *batch, u32 slot, int result)
@@ -136,7 +136,7 @@ SMQ_END_IO(smqsg_slot_end, rq, error)
 		smqsg_slot_finish(io, fd, batch, slot, 0);
 		return RQ_END_IO_FREE;
 	}
-	/* Clear it here: the mid-layer may end the next run before it would clear it. */
+	/* Clear the residual here: the mid-layer may end the next run without clearing it. */
 	if (unlikely(resid))
 		scmd->resid_len = 0;
 	if (!smqsg_held_may_store(&fd->held, held, rq))

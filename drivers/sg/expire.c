@@ -67,9 +67,9 @@ static void smqsg_end_waiting_of(struct smqsg_fd *fd)
 }
 
 /*
- * Does the same for all files. The lock is held for one file at a time, so that a submitter waits
- * at most for the scan of one file. Sorting the waiters by deadline would save nothing, because the
- * task of each waiter must be checked.
+ * As smqsg_end_waiting_of(), for all files of a node. Holds the lock for one file at a time: so a
+ * submitter waits at most for the scan of one file. Sorting the waiters by deadline would save
+ * nothing, because the task of each waiter must be checked.
  */
 static void smqsg_end_waiting(struct smqsg_dev *sg)
 {

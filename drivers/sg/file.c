@@ -20,7 +20,7 @@
 #include "run.h"
 #include "sg.h"
 
-/* Enters the file in the node's list, with a reference to the device. */
+/* Adds the file to the node's list, with a reference to the device. */
 static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusive)
 {
 	int ret = 0;
@@ -148,7 +148,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_pool_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);
-	/* After the detach: for attached files a removal calls smqsg_v3_device_removed(). */
+	/* After the detach: until then a removal may call smqsg_v3_device_removed(). */
 	smqsg_v3_release(fd);
 	put_device(&sg->dev);
 	kfree(fd);

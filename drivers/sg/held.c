@@ -4,7 +4,7 @@
  *
  * An idle request delays a freeze of the queue (a change of nr_requests or of the elevator,
  * suspend, removal), a CPU that goes offline, and tasks that sleep for a tag. None of these can
- * notify this module, so the look checks for them.
+ * notify this module, so a periodic work item, the look, checks for them: smqsg_held_look().
  */
 #include <linux/slab.h>
 
@@ -99,7 +99,7 @@ struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slo
 /**
  * smqsg_held_release() - frees an entry
  * @fd: the file
- * @held: the entry; the caller has taken its request out, if there was one, and frees it later
+ * @held: the entry; if it had a request, the caller has taken that out and frees it later
  *
  * Any context.
  */
@@ -153,7 +153,7 @@ void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
  * @hctx: its hctx
  * @tag_sleepers: counts tasks that sleep for the hctx's tags
  *
- * If the hctx only has to be run again when a request is freed, this function runs it.
+ * If the block layer only waits for a freed request to run the hctx again, this function runs it.
  *
  * Return: true if others wait. Any context.
  */
@@ -180,7 +180,7 @@ static bool smqsg_held_must_return(struct smqsg_fd *fd, struct smqsg_held *held,
 	const atomic_t *tag_sleepers = READ_ONCE(held->tag_sleepers);
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
-	/* Another context is giving it back. */
+	/* Another context is giving the request back. */
 	if (!hctx)
 		return false;
 	if (smqsg_held_maybe_wanted(fd->q, hctx, tag_sleepers) &&
@@ -207,7 +207,7 @@ static void smqsg_held_collect(struct smqsg_fd *fd, bool all)
 	}
 }
 
-/* Whether others want a request of any hctx of a queue, which the caller references. */
+/* Whether others want an idle request of any of the queue's hctxs. The caller references @q. */
 static bool smqsg_held_any_wanted(struct request_queue *q)
 {
 	struct blk_mq_hw_ctx *hctx;
@@ -238,7 +238,7 @@ static bool smqsg_held_look_all(struct smqsg_dev *sg)
 	spin_lock(&sg->lock);
 	smqsg_held_set_limits(sg);
 	list_for_each_entry(fd, &sg->held.files, held.sibling) {
-		/* No hctx is freed while the queue cannot be frozen. */
+		/* The reference keeps the queue from being frozen: so no hctx is freed. */
 		all = !sg->sdev || percpu_ref_is_dying(&fd->q->q_usage_counter) ||
 		      !percpu_ref_tryget(&fd->q->q_usage_counter);
 		every = all || fd->held.over_limit ||
@@ -290,7 +290,7 @@ void smqsg_held_give_back_all(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_held_set_share() - sets how much all files of a node together may keep
+ * smqsg_held_set_share() - sets how many requests all files of a node together may keep
  * @sg: the node
  * @percent: of the queue depth, 0 to 100
  *
@@ -350,7 +350,7 @@ int smqsg_held_setup(struct smqsg_fd *fd, u32 slots, u32 share)
 
 	if (!SMQ_CAN_HOLD || !share)
 		return 0;
-	/* No more requests can be kept than the host has tags; slots number entries in 16 bits. */
+	/* The host has only can_queue tags to keep, and smqsg_slot.held has 16 bits. */
 	nr = min3(slots, (u32)fd->sdev->host->can_queue, (u32)U16_MAX);
 	held = kvcalloc(nr + 1, sizeof(*held), GFP_KERNEL_ACCOUNT);
 	if (!held)

@@ -47,7 +47,7 @@ struct smqsg_slot;
  *	end of the first run
  * @as_slot: the request has the CDB and data of its slot, not those of a run with another LBA or
  *	buffer
- * @next: in the list of free entries, under smqsg_fd_held.lock
+ * @next: in a free entry: index of the next free one, or 0; under smqsg_fd_held.lock
  * @token: the token in the device's budget that the last straight issue (see direct.h) got,
  *	or below 0
  * @bio: the slot's data. Of the fields that a run reads, the block layer changes only the size
@@ -103,7 +103,7 @@ struct smqsg_dev_held {
  * @lock: protects @free, @used and smqsg_held.slot. Taken by runs of slots that have no entry, by
  *	the end of a run that does not keep its request, and by smqsg_dev_held.look; with
  *	interrupts off, because runs end in any context
- * @free: the first free entry, by smqsg_held.next; 0 for none
+ * @free: index of the first free entry; smqsg_held.next links the others. 0 for none
  * @used: how many entries are not free
  * @scan: when the look next reads all entries, in jiffies; under smqsg_dev.lock
  * @sibling: in smqsg_dev_held.files while there are entries

@@ -8,7 +8,7 @@
 
 static struct kmem_cache *smqsg_io_cache;
 
-/* Sets up a bio whose bi_io_vec will be a buffer's. */
+/* Sets up a bio whose bi_io_vec will point to memory that is not the bio's own. */
 void smqsg_bio_init(struct bio *bio)
 {
 	bio_init(bio, NULL, NULL, 0, 0);

@@ -43,8 +43,8 @@ struct smqsg_batch;
  * @buffer_slot: describes the data of a run with SMQ_SG_RUN_BUFFER, in place of the slot
  * @sense: sense data of an ad hoc command
  *
- * The submitter takes it from the file's pool. The task that posts the CQE, the submitter or a
- * poller, puts it back. The file stays open meanwhile.
+ * The submitter takes this struct from the file's pool. The task that posts the CQE, the submitter
+ * or a poller, puts it back. The file stays open meanwhile.
  */
 struct smqsg_io {
 	union {
@@ -90,8 +90,8 @@ enum {
 };
 
 /**
- * struct smqsg_pool - a CPU's unused struct smqsg_io of a file
- * @first: the first in the list, by smqsg_io.next
+ * struct smqsg_pool - a file's unused struct smqsg_io on one CPU
+ * @first: the first one; smqsg_io.next links the others
  * @count: how many there are
  *
  * Used with preemption off, and never from interrupts.

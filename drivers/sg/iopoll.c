@@ -96,8 +96,8 @@ static noinline bool smqsg_poll_more(struct smqsg_fd *fd, const void *ring,
  * @poll_flags: BLK_POLL_*; ignored: this function polls once, and io_uring calls it again
  *
  * A command that waits for a place, or a batch with waiting commands, cannot be polled for yet. It
- * gets places when other commands end, but the tasks of those may not poll. So all queues are
- * polled while any command waits.
+ * gets places when other commands end, but perhaps no task polls for those. So while any command
+ * waits, this function polls all queues.
  *
  * Return: 1 if CQEs of some of the file's commands have been posted, else 0. Process context, with
  * the ring's lock.

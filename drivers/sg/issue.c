@@ -202,8 +202,8 @@ struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, str
 		return error;
 	wait->spare = NULL;
 	/*
-	 * The spare request may be on a poll queue while this command needs another, or the
-	 * reverse.
+	 * The spare request may be on a poll queue although this command needs another queue, or
+	 * the reverse.
 	 */
 	if ((rq->cmd_flags ^ opf) & REQ_POLLED) {
 		blk_mq_free_request(rq);

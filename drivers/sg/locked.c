@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Counts memory that stays pinned as locked memory of its user.
+ * Counts long-term pinned memory as locked memory of its user.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -14,8 +14,8 @@
 /**
  * smqsg_lock_pages() - counts pages as locked memory of the calling task's user
  * @pages: how many
- * @owner: gets the task's credentials, referenced, which keep its user; NULL if nothing is counted,
- *	because the task has CAP_IPC_LOCK or @pages is 0
+ * @owner: gets the task's credentials, referenced, which keep its user_struct; NULL if nothing is
+ *	counted, because the task has CAP_IPC_LOCK or @pages is 0
  *
  * Counts for the user rather than for the process, as io_uring does, because the memory stays
  * pinned when the process has exited, or has become another program. (A reference to the user alone

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Counts memory that stays pinned as locked memory of its user.
+ * Counts long-term pinned memory as locked memory of its user.
  */
 #ifndef SMQSG_LOCKED_H
 #define SMQSG_LOCKED_H

@@ -58,8 +58,8 @@ struct smqsg_dev_polled {
  * struct smqsg_polled - private area of the SQE of a polled command or batch
  * @what: its struct smqsg_io or struct smqsg_batch: the private area of every SQE begins with it
  * @ended: in smqsg_fd_polled.ended or ended_adhoc
- * @hctx: the poll queue that its requests are on; NULL before the first, SMQSG_POLL_ALL if
- *	there are several. Written by the submitter, read by pollers, without a lock: a poller
+ * @hctx: the poll queue that its requests are on; NULL before its first request, SMQSG_POLL_ALL if
+ *	they are on several. Written by the submitter, read by pollers, without a lock: a poller
  *	that reads an old value polls in vain once
  */
 struct smqsg_polled {
@@ -87,7 +87,7 @@ static inline struct smqsg_polled *smqsg_polled(struct io_uring_cmd *ioucmd)
 }
 
 /**
- * smqsg_poll_ended() - hands a polled command or batch that has ended to the next poller
+ * smqsg_poll_ended() - makes the next poller post the CQE of an ended polled command or batch
  * @list: of its file: smqsg_fd_polled.ended or ended_adhoc
  * @ioucmd: its SQE
  *

@@ -30,7 +30,7 @@
 /**
  * smqsg_sqe_unused() - whether the unused part of an SQE is 0
  * @ioucmd: the SQE
- * @used: bytes that are used of its payload
+ * @used: how many bytes of its payload are used
  * @issue_flags: io_uring's
  *
  * Return: false if a byte behind @used is not 0, or a flag of the command is set. Any context.

@@ -18,7 +18,7 @@
 #include "sg.h"
 #include "slot.h"
 
-/* Where the status array, and nothing else, is mapped. */
+/* Offset for mmap() at which the status array begins. Nothing else can be mapped. */
 #define SMQSG_STATUS_OFFSET	0
 /* How many descriptors are copied from the caller at a time. */
 #define SMQSG_COPY		32
@@ -210,7 +210,7 @@ int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
 
 	if (!slots)
 		return -ENXIO;
-	/* A shared mapping of a file open for reading alone is VM_MAYSHARE, not VM_SHARED. */
+	/* A shared mapping of a file that is open read-only has VM_MAYSHARE, but not VM_SHARED. */
 	if ((vma->vm_flags & VM_WRITE) || !(vma->vm_flags & VM_MAYSHARE))
 		return -EACCES;
 	whole = smqsg_status_size(slots, fd->slots.status_stride);
@@ -262,17 +262,20 @@ static int smqsg_slot_check_data(struct smqsg_fd *fd, u32 number, const struct s
 				    "slot %u direction %u, length %u: 0 (none) if length is 0, else 1 (in) or 2 (out)",
 				    number, desc->direction, desc->length);
 	if (!desc->length && desc->buffer)
-		return smqsg_refuse(field, BUFFER, -EINVAL, "slot %u buffer %u: 0 without data",
-				    number, desc->buffer);
+		return smqsg_refuse(field, BUFFER, -EINVAL,
+				    "slot %u buffer %u: must be 0 without data", number,
+				    desc->buffer);
 	if (!desc->length && desc->offset)
-		return smqsg_refuse(field, OFFSET, -EINVAL, "slot %u offset %llu: 0 without data",
-				    number, desc->offset);
+		return smqsg_refuse(field, OFFSET, -EINVAL,
+				    "slot %u offset %llu: must be 0 without data", number,
+				    desc->offset);
 	if (desc->length > most)
 		return smqsg_refuse(field, LENGTH, -EMSGSIZE, "slot %u length %u: at most %u bytes",
 				    number, desc->length, most);
 	if (desc->length && !blk_rq_aligned(q, desc->length, desc->length))
-		return smqsg_refuse(field, LENGTH, -EINVAL, "slot %u length %u: a multiple of %u",
-				    number, desc->length, smqsg_alignment(q));
+		return smqsg_refuse(field, LENGTH, -EINVAL,
+				    "slot %u length %u: must be a multiple of %u", number,
+				    desc->length, smqsg_alignment(q));
 	return 0;
 }
 

@@ -20,7 +20,7 @@ struct vm_area_struct;
  * @timeout: jiffies
  * @offset: offset of the data in the buffer, for runs with another buffer
  * @buffer: index of the buffer
- * @segments: the most pieces of memory that the data can be
+ * @segments: in how many pieces of memory the data is, at most
  * @cdb_len: bytes of @cdb; 0: the slot is empty
  * @direction: enum smq_sg_direction
  * @in_pieces: @data lies in more than one element of the buffer's array
@@ -62,7 +62,7 @@ static_assert(sizeof(struct smqsg_slot) == 64);
  * @list: where in a command its scatterlist lies, see smqsg_bioless_list(); 0: commands need a
  *	bio. Set when the file is opened
  * @nr: 0 before SMQ_SG_SETUP, which writes it last, once (release; readers acquire): a reader that
- *	sees it sees the arrays
+ *	does not see 0 sees the arrays
  *
  * Lives in the file. SMQ_SG_SETUP allocates the arrays, the file's release frees them.
  */

@@ -8,7 +8,7 @@
 #include "take.h"
 
 /**
- * smqsg_slot_vary() - checks and stores the LBA or buffer that a run uses in place of its slot's
+ * smqsg_slot_vary() - checks and stores a run's own LBA or buffer
  * @io: the run, whose slot is taken
  * @run: the caller's request, in memory that only the kernel writes
  *

@@ -64,7 +64,7 @@ int vs_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	vs_reap_all(vs);
 	if (vs_returned(vc))
 		return 0;
-	/* The device answered but still has the command: escalate to a reset. */
+	/* The device still has the command, whatever it answered: escalate to a reset. */
 	return err ?: -EIO;
 }
 

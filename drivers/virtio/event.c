@@ -21,7 +21,7 @@ static void vs_scan(struct vs_dev *vs, unsigned int target, u64 lun)
 {
 	struct Scsi_Host *shost = vs->host->shost;
 
-	/* LUN 0 reports the other LUNs of its target. */
+	/* LUN 0 reports the other LUNs of its target: scan for all of them. */
 	if (lun)
 		scsi_add_device(shost, 0, target, lun);
 	else

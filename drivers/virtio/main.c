@@ -21,7 +21,7 @@ static bool take_all;
 module_param(take_all, bool, 0444);
 MODULE_PARM_DESC(take_all, "take every virtio-scsi device that has no driver");
 
-/* The bus calls this before the features are final, so this can still clear one. */
+/* The bus calls this function before the features are final: it can still clear one. */
 static int vs_validate(struct virtio_device *vdev)
 {
 	if (!vdev->config->get) {
@@ -160,7 +160,7 @@ static struct virtio_driver vs_driver = {
 #endif
 };
 
-/* With take_all=1: sets whether this driver matches devices. Without, it never matches any. */
+/* With take_all=1: sets whether this driver matches devices. With take_all=0 it never does. */
 void vs_match(bool on)
 {
 	WRITE_ONCE(vs_driver.id_table, on && take_all ? vs_ids : vs_none);

@@ -8,7 +8,7 @@ static void vs_init_cmd(struct smq_cmd *cmd, size_t req_size)
 {
 	struct vs_cmd *vc = smq_cmd_priv(cmd);
 
-	/* Opaque to the device: the order of its bytes does not matter. */
+	/* The device does not interpret the tag: its byte order does not matter. */
 	vc->req.tag = (__force __virtio64)(u64)(uintptr_t)vc;
 	sg_init_one(&vc->req_sg, &vc->req, req_size);
 	sg_init_one(&vc->resp_sg, vs_resp(vc), sizeof(struct virtio_scsi_cmd_resp));

@@ -31,7 +31,7 @@ int vs_config(struct vs_dev *vs, unsigned int poll)
 /*
  * A command takes VS_ENDS descriptors and one for each piece of its data. By these limits the ring
  * has room for one command of the largest size, or for @depth commands with one piece each. With
- * larger commands the ring is full earlier: then the layer holds commands until it has room.
+ * larger commands the ring is full earlier: then the layer holds commands until the ring has room.
  */
 static int vs_limits(struct vs_dev *vs, unsigned int ring)
 {
@@ -174,9 +174,9 @@ void vs_rings_stop(struct vs_dev *vs, int result)
 		queue->vq = NULL;
 		spin_unlock_irq(&queue->lock);
 	}
-	/* Wait for CPUs that have read the pointer and ring the doorbell or complete commands. */
+	/* Wait for CPUs that use the old pointer to ring the doorbell or to complete commands. */
 	synchronize_rcu();
-	/* After surprise removal registers read as ones: a reset would wait for zeros for ever. */
+	/* Surprise removal: registers read as ones, and a reset would wait for zeros for ever. */
 	if (vs->vdev->config->get_status(vs->vdev) != 0xff)
 		virtio_reset_device(vs->vdev);
 	vs_event_stop(vs);

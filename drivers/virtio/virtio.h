@@ -38,7 +38,7 @@
 /**
  * struct vs_queue - private area of a hardware queue, on cache lines of its own
  * @lock: protects @vq, the other fields and vs_cmd.in_ring. Taken by the CPUs that submit to
- *	this queue (two may share it), its interrupt or pollers, and error handling
+ *	this queue (several may), its interrupt or pollers, and error handling
  * @added: the ring has commands for which the doorbell has not been rung yet
  * @size: descriptors of @vq; all of them are free while the device has no command
  * @vq: its virtqueue; NULL while the device has no virtqueues, and always once it is gone
@@ -61,8 +61,8 @@ struct vs_queue {
  * @req: what the device reads; everything but LUN, CDB and PI lengths is set once
  * @req_sg: describes @req
  * @resp_sg: describes the response
- * @queue: the queue that it was last put on; NULL: it was never put on one. The error
- *	handler's own commands may be put on another queue than their hardware queue's
+ * @queue: the queue that it was last put on; NULL: it was never put on one. For the error
+ *	handler's own commands this may be the queue of another hardware queue than theirs
  * @next: the next one in the list of commands that were taken off the ring together
  * @in_ring: the device has the command: it has not been taken off the ring yet
  * @room: for what the device writes, on cache lines of its own: see vs_resp()
@@ -118,7 +118,7 @@ struct vs_tmf {
 /**
  * struct vs_dev - one device
  * @vdev: the device, whose priv this is
- * @host: its host; NULL until probe has allocated it. The device may send interrupts before
+ * @host: its host; NULL until probe has allocated it. The device may interrupt before that
  * @depth: how many commands each ring has at a time
  * @max_sg: scatterlist entries of a command's data
  * @ring: descriptors of the smallest ring
@@ -136,7 +136,8 @@ struct vs_tmf {
  * @event: the event queue, NULL while there is none
  * @events_end: no more events are handled
  * @event_work: handles events, in the order in which they came
- * @events: the buffers; while there is a queue, it has all of them whenever @event_lock is not held
+ * @events: the buffers for events. While @event is set, the device has all of them whenever
+ *	@event_lock is not held
  *
  * Lifetime: probe to remove.
  */

@@ -88,7 +88,7 @@ do {							\
 #endif
 
 /*
- * 7.1 passes the batch in which a request completes to the request's end_io function.
+ * 7.1 passes another argument to a request's end_io: the batch in which the request completes.
  * SMQ_CALL_END_IO() calls a request's end_io from another end_io function.
  */
 #ifdef SMQ_HAVE_END_IO_BATCH
@@ -110,7 +110,7 @@ do {							\
 	name(struct device *dev, struct class_interface *__interface)
 #endif
 
-/* Since 6.3 functions change the flags of a mapping. */
+/* 6.3 added functions that change the flags of a mapping. */
 #ifndef SMQ_HAVE_VM_FLAGS_CLEAR
 #define vm_flags_clear(vma, flags)	((vma)->vm_flags &= ~(flags))
 #define vm_flags_set(vma, flags)	((vma)->vm_flags |= (flags))
@@ -142,7 +142,7 @@ static inline void smq_rq_no_priority(struct request *rq)
 #endif
 }
 
-/* Copies the I/O priority of another request, on kernels where the request has it, not the bio. */
+/* Copies another request's I/O priority, on kernels that keep it in the request, not in the bio. */
 static inline void smq_rq_copy_priority(struct request *rq, const struct request *from)
 {
 #ifdef SMQ_HAVE_RQ_IOPRIO
@@ -199,7 +199,7 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 
 /**
  * smq_rq_has_tag() - does for a new request's tag what the block layer does at its first dispatch
- * @rq: a request without an elevator, which is not counted yet
+ * @rq: a request that is not counted yet, of a queue without an elevator
  *
  * If several queues share the tags, the request is counted for its queue. After the call a walk
  * over all tags finds the request. Since 6.9 the block layer counts a request when it allocates the
@@ -223,7 +223,7 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
  * Whether a request may be used several times without being freed in between. smq_sg then resets
  * the request itself, so it must know all state that the block layer keeps in a request. probe.mk
  * defines this for kernels whose source was read and which were tested (tests/vm/test_sg_held.py).
- * Not without chained scatterlists: there the command itself has no scatterlist entries.
+ * False without chained scatterlists: there the command itself has no scatterlist entries.
  */
 #if !defined(SMQ_CAN_HOLD) || defined(CONFIG_ARCH_NO_SG_CHAIN)
 #undef SMQ_CAN_HOLD
@@ -231,10 +231,10 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
 #endif
 
 /*
- * Whether smq_prepare_cmd() sets all that the mid-layer's preparation sets: then a scatterlist of
- * the command's own entries needs no bio. The kernels were read and tested likewise
- * (tests/vm/test_sg_bioless.py). Not with high memory: for some drivers the block layer replaces
- * its pages in the bio.
+ * Whether smq_prepare_cmd() sets all that the mid-layer's preparation sets: then a command needs no
+ * bio if the scatterlist entries in the command are enough. The kernels were read and tested
+ * likewise (tests/vm/test_sg_bioless.py). False with high memory: for some drivers the block layer
+ * replaces pages of high memory in the bio.
  */
 #if !defined(SMQ_CAN_PREPARE) || defined(CONFIG_ARCH_NO_SG_CHAIN) || defined(CONFIG_HIGHMEM)
 #undef SMQ_CAN_PREPARE

@@ -22,7 +22,7 @@ DECLARE_STATIC_KEY_FALSE(smq_faults);
  * @SMQ_FAULT_SENSE: ends with CHECK CONDITION and given sense data, without being executed
  * @SMQ_FAULT_TASK_SET_FULL: ends with TASK SET FULL, without being executed
  * @SMQ_FAULT_DROPPED: never reaches the LLD, and never ends
- * @SMQ_FAULT_TIMEOUT: executed, completed only delay_ms after the LLD has completed it
+ * @SMQ_FAULT_TIMEOUT: executed; completes only delay_ms after the LLD has completed it
  * @SMQ_FAULT_LOST: executed, never completed
  * @SMQ_FAULT_SHORT: half of the blocks are transferred, the rest is the residual
  * @SMQ_FAULT_WRONG_STATUS: executed, completed with a status in place of GOOD

@@ -132,9 +132,9 @@ struct smq_lld {
  * @depth: commands that the host takes at once on each hardware queue, and a LUN's
  *	first queue_depth: 1 to SMQ_MAX_DEPTH
  * @extra: further commands that a dispatch policy may hold for each hardware queue, 0 to
- *	SMQ_MAX_DEPTH. Tags are allocated for @depth and @extra commands. If it is not 0 and there
- *	are several LUNs, queue_cmd may get more than @depth commands with the policy "direct", and
- *	then returns SMQ_HWQ_BUSY
+ *	SMQ_MAX_DEPTH. Tags are allocated for @depth and @extra commands. If @extra is not 0 and
+ *	there are several LUNs, queue_cmd may get more than @depth commands with the policy
+ *	"direct", and then returns SMQ_HWQ_BUSY
  * @max_id: targets per channel, at least 1
  * @max_lun: LUN addresses per target, at least 1
  */

@@ -140,7 +140,7 @@ struct smq_lun {
  * @hwq: its hardware queues, default ones first, poll queues after them
  * @policy: its effective dispatch policy, NULL for "direct" and while the chosen policy has nothing
  *	to do; read inside the RCU read-side section in which commands are queued
- * @frozen: a reset is under way: neither held commands nor the error handler's own go to the
+ * @frozen: a reset is under way: no held command, and no command of the error handler, goes to the
  *	LLD; set before the grace period that waits for queuecommand
  * @shost: the mid-layer's host that it is part of
  * @lld: its LLD
@@ -228,10 +228,10 @@ static inline struct scsi_cmnd *smq_cmd_to_scmd(struct smq_cmd *cmd)
  * smq_cmd_enter() - leaves the completion of a command to its submitter
  * @cmd: the command that queue_cmd was called for
  *
- * For a queue_cmd that calls code which may complete the command before it returns, and which does
- * not report whether it has done so. From here to smq_cmd_leave() smq_cmd_done() only records that
- * the command has ended; the submitter completes it, without a softirq and with no frame of the LLD
- * on the stack.
+ * For a queue_cmd that calls other code: code that may complete the command before it returns, and
+ * does not report whether it has done so. Until smq_cmd_leave() is called, smq_cmd_done() only
+ * records that the command has ended; the submitter completes it, without a softirq and with no
+ * frame of the LLD on the stack.
  *
  * Context: queue_cmd.
  */

@@ -50,7 +50,7 @@ struct smq_policy_lun;
  *
  * @init_knobs: sets the defaults. May sleep. Optional.
  * @init: called when a host chooses the policy. Returns 0; or a negative errno, after a message, if
- *	the policy is not for this host: @exit is not called then. May sleep, under the host's
+ *	the policy does not suit the host: @exit is not called then. May sleep, under the host's
  *	policy lock. Optional.
  * @exit: undoes @init, when the last command that the policy saw has ended and no operation runs.
  *	May sleep. Optional.
@@ -78,9 +78,9 @@ struct smq_policy_lun;
  *	doorbell was rung if it was the last of its batch; or the LLD refused the command, and the
  *	layer treats it as without a policy. Context: as @passes. Required with @passes.
  * @queue: a command is on its way to the LLD. Returns the hardware queue that it goes to: @hwq; or
- *	another one, if smq_cmd_may_move() and smq_hwq_is_open() allow that, and the layer rings its
- *	doorbell at once; or NULL if the policy has added the command to a struct smq_hold: the
- *	policy then may not touch it again.
+ *	another one, whose doorbell the layer then rings at once, if smq_cmd_may_move() and
+ *	smq_hwq_is_open() allow that; or NULL if the policy has added the command to a struct
+ *	smq_hold: the policy then may not touch it again.
  *	@last: no more commands of this batch follow at once. Context: as the LLD's
  *	queue_cmd: process context, interrupts on, inside an RCU read-side section: may
  *	not sleep; holds no lock.
@@ -137,7 +137,8 @@ struct smq_policy_ops {
 /* Length of a look, in which commands go through a policy that had nothing to do, in jiffies. */
 #define SMQ_POLICY_LOOK		msecs_to_jiffies(200)
 /*
- * Time between two looks, and time with nothing to do before the host runs as "direct", in jiffies.
+ * Time between two looks. Also, how long a policy has nothing to do before the host runs as
+ * "direct". In jiffies.
  */
 #define SMQ_POLICY_IDLE		(5 * HZ)
 
@@ -167,7 +168,7 @@ struct smq_policy_lun {
 };
 
 #define SMQ_SEEN_COUNTED	BIT(0)	/* counted in the inner depth of its LUN */
-#define SMQ_SEEN_QUEUED		BIT(1)	/* the policy's queue was called for it, done not yet */
+#define SMQ_SEEN_QUEUED		BIT(1)	/* the policy's queue was called, its done not yet */
 #define SMQ_SEEN_MOVED		BIT(2)	/* counted in smq_hwq_move.foreign of its hardware queue */
 
 /**
@@ -239,7 +240,7 @@ struct smq_policy {
  * @timer: runs @work later
  * @work: calls @dispatch in process context
  * @dispatch: gives the LLD the commands that may go; called inside an RCU read-side section with
- *	interrupts on. Gives it none while smq_host.frozen is set
+ *	interrupts on. Gives the LLD none while smq_host.frozen is set
  * @node: in the host's list of all struct smq_hold
  *
  * Lifetime: smq_hold_init() to smq_hold_exit(), which comes when it is empty.

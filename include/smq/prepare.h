@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Prepares a SCSI command in place of the mid-layer: then a passthrough request whose data is in a
- * scatterlist already needs no bio.
+ * Prepares a SCSI command in place of the mid-layer. A passthrough request then needs no bio if its
+ * data is already in a scatterlist.
  */
 #ifndef SMQ_PREPARE_H
 #define SMQ_PREPARE_H
@@ -14,7 +14,7 @@
 /**
  * smq_prepare_cmd() - prepares a command as scsi_prepare_cmd() does
  * @scmd: the command of a passthrough request that scsi_alloc_request() returned and that has
- *	no bio. Its abort_work is set up, which needs a function that is not exported
+ *	no bio. Its abort_work must be set up already: the function for that is not exported
  * @sdev: the device
  * @direction: of the data; DMA_NONE without data
  * @sgl: the data, or NULL

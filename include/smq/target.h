@@ -11,8 +11,8 @@
 #include <target/target_core_fabric.h>
 
 /*
- * smq_target_queue() gives a command to LIO's queue of the device and the CPU, whose worker
- * executes it. Context: any. From 6.7 on target_submit() does so if the fabric or the backstore's
+ * smq_target_queue() gives a command to LIO's queue for its device and this CPU; a worker executes
+ * it. Context: any. From 6.7 on target_submit() does so if the fabric or the backstore's
  * submit_type asks for it. Before 6.7 target_submit() executes the command at once and may sleep,
  * and target_queue_submission() gives it to the queue.
  */

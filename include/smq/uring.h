@@ -55,8 +55,8 @@ static inline const void *smq_uring_ring(struct io_uring_cmd *ioucmd)
 }
 
 /*
- * Whether an SQE was submitted on a ring of a 32-bit program. It asks the ring, not the current
- * task: so it is right if a thread of io_uring issues the SQE, too.
+ * Whether an SQE was submitted on a ring of a 32-bit program. Asks the ring, not the current task,
+ * because a thread of io_uring may be issuing the SQE.
  */
 static inline bool smq_uring_compat(struct io_uring_cmd *ioucmd)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The disks that the load uses: disks of smq_ram and scsi_debug with short and with poll queues."""
+"""The disks that the load uses: of smq_ram and scsi_debug, with small depths and poll queues."""
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass

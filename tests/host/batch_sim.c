@@ -24,7 +24,7 @@ static unsigned long long now;		/* the simulated time, in ns */
 static unsigned long long due[MAX_QD];	/* when each command in flight ends, in ns */
 static unsigned int inflight;
 static unsigned int held;
-static unsigned int passed;		/* commands in the ring, without a doorbell */
+static unsigned int passed;		/* commands in the ring whose doorbell was not rung yet */
 static unsigned long long opened;	/* when the first of the held commands was held, in ns */
 static unsigned long long doorbells, done, busy_ns, idle_waits, longest_wait;
 static unsigned long long seed;
@@ -57,7 +57,7 @@ static void ring(unsigned int nr)
 	spend(doorbell_ns);
 	doorbells++;
 	if (inflight + nr > MAX_QD)
-		fail("more in flight than there are commands");
+		fail("more than MAX_QD commands in flight");
 	while (nr--)
 		due[inflight++] = now + service_ns - jitter + random_below(2 * jitter + 1);
 }
@@ -91,7 +91,7 @@ static void hold(void)
 		opened = now;
 }
 
-/* As smq_batch_queue() and smq_batch_hold() do. */
+/* Does what smq_batch_queue() and smq_batch_hold() do. */
 static void queue(int last)
 {
 	struct smq_batch_now state;
@@ -200,7 +200,7 @@ int main(int argc, char **argv)
 			now = next;
 	}
 	if (held || passed || inflight)
-		fail("left over");
+		fail("commands are left over");
 	printf("{\"ns\": %llu, \"cpu_ns\": %llu, \"doorbells\": %llu, \"commands\": %llu, "
 	       "\"idle_waits\": %llu, \"longest_wait\": %llu, \"expensive\": %d, \"cost\": %u}\n",
 	       now, busy_ns, doorbells, done, idle_waits, longest_wait, batch.expensive,

@@ -108,7 +108,7 @@ static void walk_samples(void)
 	EXPECT(samples >= 64000 / SMQ_BATCH_EVERY - 1);
 }
 
-/* The policy remembers the largest number of commands at a time for some batches. */
+/* For the next few batches the policy remembers the largest number of concurrent commands. */
 static void walk_peak(void)
 {
 	struct smq_batch batch = { .expensive = 1 };

@@ -53,7 +53,7 @@ static struct {
 	bool unrung[CPUS];		/* the LLD has commands whose doorbell was not rung */
 	bool ended[CPUS];		/* the CPU has submitted its whole pattern */
 	bool uncommitted;		/* smq_policy_hwq.uncommitted */
-	signed char owing;		/* CPUs in smq_bucket_submit() that took this mark */
+	signed char owing;		/* CPUs in smq_bucket_submit() that took @uncommitted */
 } world;
 
 static unsigned int budget;
@@ -205,9 +205,9 @@ static void submitter(int cpu)
 			explore_step("commit_rqs");
 			check_rung();
 			ring();
-		} else if (smq_bucket_pass(b, own)) {
+		} else if (smq_bucket_try_pass(b, own)) {
 			pass(cpu, cmd, last);
-			smq_bucket_passed(b, budget);
+			smq_bucket_end_pass(b, budget);
 		} else {
 			owes = last && take_uncommitted();
 			world.owing += owes;

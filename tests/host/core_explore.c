@@ -19,6 +19,8 @@
  * LLD answers N times that it has no room, even if it has no command. enter=1: if a command ends
  * inside queue_cmd, the LLD leaves its completion to the submitter, as smq_lio does. batch=1: the
  * commands of a CPU are one batch, and the device gets a command only when the doorbell has rung.
+ * later=1: the host begins without its policy. busy=N, device_busy=N, full=N and at_once=N set
+ * refusals, device_refusals, fulls and at_once of "world" (core_types.h).
  * Each command has a thread that completes it once the LLD has it; one thread runs work items.
  */
 #include "core_model.h"
@@ -106,7 +108,7 @@ static enum smq_status dispatch_list(struct smq_hwq *hwq, struct list_head *cmds
 	return smq_dispatch_list(hwq->host->lld, hwq, cmds, commit);
 }
 
-/* If the host has chosen a policy that counts before this call, it issues only counted commands. */
+/* If the host has already chosen a policy that holds, this call may issue only counted commands. */
 static void refused_dispatch(struct smq_hold *hold)
 {
 	world.counting = world.core.choice.policy && ops.holds ? explore_self() + 1 : 0;
@@ -214,7 +216,7 @@ static bool is_with_device(long cmd)
 	return world.with_lld[cmd] && !(world.uncommitted >> cmd & 1);
 }
 
-/* The device completes a command whenever it has the command. */
+/* While the device has a command, it completes the command at any time. */
 static void completer(int cmd)
 {
 	struct scsi_cmnd *scmd = &world.command[cmd].scmd;

@@ -92,7 +92,7 @@ static bool explore_needs_no_step(const void *at)
 	return false;
 }
 
-/* A separate step if a thread marks commands as timed out. */
+/* Begins a step if a thread marks commands as timed out. */
 static void look_at_mark(void)
 {
 	if (has_thread(aborter))
@@ -161,7 +161,7 @@ static bool complete_first(struct scsi_cmnd *scmd)
 	return first;
 }
 
-/* A command is with the LLD, or has ended: no other command has to wait for it any more. */
+/* Called when the LLD gets a command, or it ends: no other command has to wait for it any more. */
 static void left_queue(int cmd)
 {
 	int i;
@@ -249,7 +249,7 @@ static void lld_commit(struct smq_hwq *hwq)
 	}
 }
 
-/* Makes the LLD no longer have the command. */
+/* Takes the command from the LLD. */
 static void lld_forget(int cmd)
 {
 	if (!world.with_lld[cmd])
@@ -307,7 +307,7 @@ static void smq_hold_kick(struct smq_hold *hold)
 
 struct smq_wait_look;
 
-/* The model has no clock: a look takes the hold bound of each command as expired. */
+/* The model has no clock: at every look the hold bound of each command counts as expired. */
 static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
 {
 	return true;

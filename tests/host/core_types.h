@@ -38,7 +38,7 @@ enum { SUBMITTED_BY_BLOCK_LAYER, SUBMITTED_BY_SCSI_ERROR_HANDLER, SUBMITTED_BY_S
 #define SCSI_SENSE_BUFFERSIZE	8
 #define SMQ_DETOUR_POLICY	0
 #define SMQ_DETOUR_FULL		1
-/* Commands that a run of the work item issues: so few that three waiting commands need two runs. */
+/* Most commands that a run of the work item issues: three waiting commands need two runs. */
 #define SMQ_WAIT_RUN		2
 #define SUCCESS			0
 #define FAILED			1
@@ -159,7 +159,7 @@ struct smq_lun_core {
 	struct smq_depth depth;
 };
 
-/* The LLD has a doorbell if set.batch. */
+/* The LLD has a doorbell only if set.batch is not 0. */
 struct smq_lld {
 	void (*commit)(struct smq_hwq *hwq);
 };
@@ -213,8 +213,8 @@ static struct {
 	bool aborted[CMDS];		/* the command's abort has returned */
 	int queue_depth;		/* the advertised queue depth */
 	int budget;			/* commands that count against queue_depth */
-	int counting;			/* 1 + thread that may issue only counted commands */
-	bool quiet;			/* between the two halves of a reset */
+	int counting;			/* 1 + thread that may issue only counted ones; 0: none */
+	bool quiet;			/* a reset has begun and not yet ended */
 	bool offline;			/* the CPU of hardware queue 1 is offline */
 	/* The LLD. */
 	bool with_lld[CMDS];

@@ -52,7 +52,7 @@ static struct worker workers[EXPLORE_THREADS];
  * @thread: the thread that took the step
  * @others: threads that could take a step instead and have not been tried, a bit each
  * @step: name of the step
- * @shared: copy of the shared memory; it and the next two are valid if @others was not empty
+ * @shared: copy of the shared memory; valid, as @workers and @stacks, if @others was not empty
  * @workers: copy of the threads' state
  * @stacks: copy of their stacks, as far as they are in use
  */
@@ -305,7 +305,7 @@ static void restore(const struct node *node)
 		memcpy(workers[i].low, node->stacks[i], workers[i].stack + STACK - workers[i].low);
 }
 
-/* Runs each thread up to its first step. A thread does not access shared memory before it. */
+/* Runs each thread up to its first step. Before that step it does not access shared memory. */
 static void begin(void)
 {
 	int i;

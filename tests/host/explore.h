@@ -26,7 +26,7 @@
  * @run: its function. It accesses shared memory only in steps, and begins with a step. It uses no
  *	static variables, and only pointers to memory that stays in place
  * @arg: argument of @run
- * @idle: it never ends, and may be in explore_wait() at the end
+ * @idle: it need not end: an order of steps may end while it is in explore_wait()
  */
 struct explore_thread {
 	void (*run)(int arg);
@@ -63,7 +63,7 @@ struct explore {
 /* Explores. If a promise is broken, prints the steps that led there, and exits. */
 void explore(struct explore *what);
 
-/* In a thread: the next step begins. @what: its name in the list of steps of a failure. */
+/* In a thread: the next step begins. @what: its name in what explore_fail() prints. */
 void explore_step(const char *what);
 /* In a thread: the next step begins, once @ready(@arg) returns true. */
 void explore_wait(bool (*ready)(long arg), long arg, const char *what);

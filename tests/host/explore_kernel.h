@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * More stand-ins for kernel functions that the explored functions call. cut.py takes the explored
- * functions out of their files, unchanged. Each access by READ_ONCE() or WRITE_ONCE() is a step. A
- * thread waits for a spinlock that another thread has. A grace period ends when all read-side
- * sections that began before it have ended.
+ * Stand-ins for the kernel functions that the explored functions call and explore.h does not have.
+ * cut.py takes the explored functions out of their files, unchanged. Each access by READ_ONCE() or
+ * WRITE_ONCE() is a step. A thread waits for a spinlock that another thread has. A grace period
+ * ends when all read-side sections that began before it have ended.
  *
  * An operation is not a step of its own if other threads cannot observe the difference: taking a
  * lock and entering a read-side section are one step with the code that follows, releasing and
@@ -54,7 +54,7 @@ static inline void explore_access(const void *at, const char *what)
 		(x) = __new;					\
 	} while (0)
 
-/* A race that the kernel allows is a step like any other read. */
+/* A read that may race with a write. It is a step like any other read. */
 #define data_race(x)	READ_ONCE(x)
 
 static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word)
@@ -81,7 +81,7 @@ static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word
 #define smp_acquire__after_ctrl_dep()	((void)0)
 #define cpu_relax()			((void)0)
 
-/* Time stands still: by its options the program chooses whether a time limit has passed. */
+/* Time stands still: the program's options decide whether a time limit has passed. */
 #define jiffies				100UL
 #define time_before(a, b)		((long)((a) - (b)) < 0)
 #define time_after(a, b)		time_before(b, a)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Calls functions of libsmq that need no device, one request per line:
+ * Calls functions of libsmq that need no device. Each line of standard input is one call:
  *	cdb OPCODE LBA BLOCKS		-> HEX, or an errno
  *	slot RESULT RESID KEY ASC ASCQ SENSE-LEN -> GOOD|BAD RESID TEXT
  *	command RESULT MORE HEX-SENSE	-> GOOD|BAD RESID TEXT
@@ -47,7 +47,7 @@ static void do_cdb(const char *line)
 	putchar('\n');
 }
 
-/* Makes an array of three slots of 64 bytes, as a kernel could lay it out. Shows the second. */
+/* Makes an array of three slots of 64 bytes, as a kernel could lay it out. Shows slot 1. */
 static void do_slot(const char *line)
 {
 	static unsigned char array[3 * 64] __attribute__((aligned(8)));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Simulates the choices of the policy "steer": each task keeps up to @qd commands in flight on its
- * own hardware queue. The times of a command add up: link_ns on a link that all hardware queues
- * share, hwq_ns in its hardware queue, one command after the other in both; and service_ns, for all
- * commands at the same time. The policy's own header makes the decisions. Run by test_steer.py.
+ * own hardware queue. A command takes link_ns on a link that all hardware queues share, and then
+ * hwq_ns in its hardware queue: each of the two serves one command at a time. Then it takes
+ * service_ns, beside any number of other commands. The policy's own header makes the decisions. Run
+ * by test_steer.py.
  *
  * steer_sim KEY=VALUE... prints the results, and checks that each command ends.
  */
@@ -240,7 +241,7 @@ int main(int argc, char **argv)
 	while (step())
 		;
 	if (nr_inflight || done != set.commands)
-		fail("left over");
+		fail("commands are left over");
 	for (i = 0; i < set.queues; i++) {
 		if (busy(&queues[i]))
 			fail("a queue's count is not 0");

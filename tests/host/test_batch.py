@@ -48,7 +48,7 @@ def test_expensive_doorbell_is_shared(service):
     batch = simulate("batch", 32, 5000, service)
     assert direct["doorbells"] == direct["commands"]
     per_command = batch["doorbells"] / batch["commands"]
-    # A slow device completes only a few of its 32 commands within the time that batch may hold one.
+    # A slow device completes few of its 32 commands in the time for which batch may hold a command.
     assert per_command < (1 / 8 if service <= 100000 else 1 / 5)
     assert batch["cpu_ns"] * 1.5 < direct["cpu_ns"]
     assert batch["ns"] < 1.1 * direct["ns"]
@@ -75,8 +75,8 @@ def test_slow_device_keeps_its_throughput(qd, cpu, doorbell, service, jitter):
 @pytest.mark.parametrize("service", [1000, 20000, 300000])
 @pytest.mark.parametrize("qd", [1, 2, 4, 8, 32, 128])
 def test_cheap_doorbell_makes_batch_as_fast_as_direct(qd, service):
-    """With a cheap doorbell batch lets all commands pass. Only its samples need more doorbells than
-    direct."""
+    """With a cheap doorbell batch lets all commands pass. Only while it takes samples does it ring
+    more doorbells than direct."""
     direct = simulate("direct", qd, 100, service)
     batch = simulate("batch", qd, 100, service)
     assert not batch["expensive"]
@@ -110,6 +110,6 @@ def test_no_command_is_stranded_or_waits_too_long(qd, doorbell, service, burst, 
     # The limit, plus the time that the CPU needs to finish its present work.
     assert batch["longest_wait"] <= 50000 + 3 * (doorbell + burst * 1000) + 1000
     assert batch["doorbells"] <= 1.05 * direct["doorbells"]
-    # At a low depth the held third of the commands may leave the device idle: then batch saves only
-    # CPU time.
+    # batch may hold a third of the commands. At a low depth this may leave the device idle: then
+    # batch saves only CPU time.
     assert batch["ns"] <= 1.2 * direct["ns"]

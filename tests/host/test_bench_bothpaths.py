@@ -101,8 +101,8 @@ def test_driver_of_a_given_kernel_is_counted_separately():
 
 @pytest.mark.parametrize("taken", [FigureSet(), everything()], ids=["no figures", "all"])
 def test_each_claim_is_in_one_table(taken):
-    """Each claim is in exactly one table: that of its way of completion, of the trace, or of
-    batching."""
+    """Each claim is in exactly one table: the table of its way of completion, the table of the
+    trace, or the table of batching."""
     text = report.markdown(taken)
     for about, title in claims.ABOUT.items():
         section = text.split(f"### {title}\n", 1)[1].split("\n### ", 1)[0]

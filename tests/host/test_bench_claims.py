@@ -122,8 +122,8 @@ def everything():
 
 
 def interrupting():
-    """Figures of both paths of the model with completion by an interrupt; locks of a given
-    kernel."""
+    """Figures of both paths of the model, with completion by an interrupt, and figures of locks of
+    a given kernel."""
     for more, value in (({"bs": 4096}, 1524), ({"bs": 4096, "qd": 1}, 1067),
                         ({"path": "sd_sg_io", "qd": 1}, 717)):
         yield insn("smq_ram_1q_timer", 7000, **more)
@@ -220,7 +220,7 @@ def test_unrecognised_locks_give_no_answer():
 
 
 def test_model_reproduces_a_difference_within_15_percent():
-    """The model reproduces the difference of +1262 if its own is within 15 % of that."""
+    """The model reproduces the difference of +1262 if its own difference is within 15 % of it."""
     for value, verdict in ((8262 + 180, claims.REPRODUCED), (8262 + 200, claims.IN_PART),
                            (7010, claims.NOT)):
         taken = change(everything(), {"instrument": "insn", "row": "legacy_419", "bs": 4096,
@@ -247,7 +247,7 @@ def test_report_has_everything():
 
 
 def test_every_table_has_its_command():
-    """Below each table, within a few lines, is the command that measures it again."""
+    """Within a few lines below each table the report has the command that measures it again."""
     lines = report.markdown(everything()).splitlines()
     ends = [at for at, line in enumerate(lines)
             if line.startswith("| ") and not lines[at + 1].startswith("| ")]
@@ -271,7 +271,7 @@ def test_differences_within_the_spread_are_not_worse():
 
 
 def test_virtio_has_its_own_table():
-    """The figures of virtio-scsi have a section of their own, with bounds: they depend on QEMU."""
+    """Figures of virtio-scsi depend on QEMU: they have a section of their own, with bounds."""
     taken = everything()
     for one in both_of_virtio():
         if one.metric == "insn_lld":
@@ -279,7 +279,7 @@ def test_virtio_has_its_own_table():
     text = report.markdown(taken, [report.Plot("virtio.svg", "virtio-scsi")])
     before, after = text.split("## QEMU's virtio-scsi")
     after = after.split("\n## ")[0]
-    assert "6312" not in before.split("## Instructions per I/O")[1], "not an exact count"
+    assert "6312" not in before.split("## Instructions per I/O")[1], "virtio is not in this table"
     for words in ("| virtio_scsi | 1312 | 1408 |", "| smq_virtio | 768 | 864 |", "(virtio.svg)",
                   "### What must hold", "| QD32, LLD against virtio_scsi, turn by turn | <= 0.6 | "
                   "0.5854 | PASS |", "Taken by `tools/bench/insn --virtio --repeat 5`"):
@@ -340,7 +340,7 @@ def test_instruments_name_bad_arguments(instrument, arguments, message):
 
 
 def test_a_failed_instrument_does_not_stop_the_others(tmp_path):
-    """The report has the instrument's reason, and the exit status is 1."""
+    """The report says why the instrument failed, and the exit status is 1."""
     done = run("--only", "insn", "--rows", "nvme", "--out", str(tmp_path))
     assert done.returncode == 1
     assert "insn FAILED: ended with status 2" in done.stderr

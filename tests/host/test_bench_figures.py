@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Figures of the bench: wrong fields are refused by name, and a file is read as it was written."""
+"""Figures of the bench: an error names the wrong field, and a file is read as it was written."""
 
 import json
 import sys
@@ -67,8 +67,8 @@ def test_wrong_field_is_refused(changes, message):
 
 @pytest.mark.parametrize("repeats, left_out", [(6, 0), (8, 0), (9, 1), (12, 2), (24, 6), (50, 17)])
 def test_median_interval_matches_sign_test_tables(repeats, left_out):
-    """A median's interval is that of the tables for the sign test; fewer than six repeats have no
-    interval."""
+    """The interval of a median is the one that tables for the sign test have. Fewer than six
+    repeats have no interval."""
     assert timing.interval(list(range(repeats, 0, -1))) == (1 + left_out, repeats - left_out)
     assert timing.interval([1.0] * 5) is None and timing.interval([]) is None
 

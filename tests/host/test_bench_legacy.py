@@ -183,9 +183,9 @@ def test_table_has_two_cpus_and_ten_luns(old, tmp_path):
     assert done.returncode == 0, done.stderr
     lines = table_of(done.stdout)
     assert [line[1:3] for line in lines] == [["1", "1"], ["1", "2"], ["10", "1"], ["10", "2"]] * 2
-    # The rounds: 30000, 32000 and 34000, each divided by 40000.
+    # I/Os per second of the three rounds: 30000, 32000 and 34000, each divided by 40000.
     assert {line[-1] for line in lines} == {"0.80 +-0.05"}
-    # On one LUN with two CPUs, two of five acquisitions are contended: 1.6 of four.
+    # On one LUN with two CPUs, two of five acquisitions are contended: 1.6 of four per command.
     assert [line[-3] for line in lines] == ["0.00", "1.60", "0.00", "0.00"] * 2
     found = figures.read(tmp_path / "figures")
     ratio, = found.find(metric="against_mq", jobs=2, luns=10, row="kernel_legacy")
@@ -198,7 +198,8 @@ def test_table_has_two_cpus_and_ten_luns(old, tmp_path):
 
 def test_paths_alternate_in_each_round():
     """In each round both paths run each workload, one after the other; every second round begins
-    with the other path. The exact boot sets up a row once for all workloads."""
+    with the other path. The boot that counts exactly sets up each row once for each number of
+    LUNs."""
     some = plan.chosen(["aio-4k-qd32", "sd-read"], [1, 10], [1, 2])
     lines = list(plan.Plan(plan.TIME, ["kernel_legacy", "kernel_mq"], some, 2).lines())
     assert [line.split()[1] for line in lines if line.startswith("row")][:4] == [
@@ -230,8 +231,8 @@ def test_locks_are_read_from_lock_stat(old, tmp_path):
 
 
 def test_uncounted_locks_are_not_printed_as_0(old, tmp_path):
-    """Without symbols and lock_stat the tool reports that it has not counted locks; it does not
-    print 0."""
+    """Without symbols and without lock_stat the tool reports that it has not counted locks; it does
+    not print 0."""
     done = old("none", "--json", str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
     assert "Locks: not counted: the kernel has no /proc/lock_stat" in done.stdout

@@ -107,7 +107,7 @@ done
 
 
 def test_boot_for_times_sets_each_queue_once(run):
-    """In a boot for times each round sets up a row again, but its queues are set only once."""
+    """In a boot that measures times each round sets up a row again, but its queues only once."""
     said = run("kind=time\nadd_hosts\nset_up kernel_mq 1 1\nset_up kernel_legacy 1 1\n"
                "set_up kernel_legacy 1 2\nset_up kernel_mq 1 2\n")
     assert sum(line.startswith("queue ") for line in said) == 2
@@ -133,6 +133,6 @@ def test_missing_kernel_features_are_named(run, environment, message):
 
 
 def test_unknown_nodes_are_refused(run):
-    """A plan that names a kind of nodes that no disk has is an error."""
+    """init refuses a plan with a kind of nodes that no disk has."""
     said = run("add_hosts\nset_up kernel_mq 1 1\nrun key 1 1 aio tape\n")
     assert said[-1] == "error plan: key: there are no nodes 'tape', only disk and sg"

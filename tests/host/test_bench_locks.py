@@ -65,8 +65,8 @@ def test_figures_are_differences_of_two_runs(tmp_path):
 
 
 def test_locks_are_distinguished_by_address(tmp_path):
-    """Two addresses are two instances of a lock, even if one function takes both: a lock of each
-    LUN has two, a lock of the host has one."""
+    """Two addresses are two instances of a lock, even if one function takes both: with two LUNs a
+    lock of the LUN has two instances, and a lock of the host has one."""
     locks = one(tmp_path, [
         f"lock {LOCK} {QUEUE_RQ} {LUN0} 50 0 0", f"lock {LOCK} {QUEUE_RQ} {LUN1} 50 0 0",
         f"lock {LOCK} {DONE} {LUN0} 50 0 0", f"lock {LOCK} {DONE} {LUN1} 50 0 0",
@@ -96,7 +96,7 @@ def test_locks_of_interrupts_are_not_counted(tmp_path):
                            f"lock {LOCK} {DONE} {SHOST} 50 50 50"])
     assert locks.total() == 1
     assert locks.contended_share() == 10
-    # More acquisitions were contended than there were outside interrupts.
+    # More acquisitions are contended than there are outside interrupts: the share is 100 %.
     locks = one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 130 110 30"])
     assert locks.contended_share() == 100
 

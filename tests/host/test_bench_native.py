@@ -39,7 +39,8 @@ def line(kind, **content):
 
 
 def look(group, slowdown):
-    """The line of a look at the machine. @slowdown: how much two CPUs slow each other down."""
+    """The line in which the guest reports a look at the machine. @slowdown: how much two CPUs slow
+    each other down."""
     return line("spin", group=group, alone=[[1000.0] * 50] * 2,
                 together=[[1000.0] * 50, [1000.0 * slowdown] * 50])
 
@@ -109,11 +110,11 @@ def test_each_bar_of_batch_can_fail(tmp_path, gain, kept, qd1, words):
     assert sum("must be" in line for line in missed) == words.count("FAIL")
     assert sum("in batches of 16" in line and "not measured" in line for line in missed) == 2
     assert len(missed) == words.count("FAIL") + 2
-    assert not report.missed(found, ["smq_ram_100us"]), "half of a pair is judged"
+    assert not report.missed(found, ["smq_ram_100us"]), "one of its two rows is missing"
 
 
 def test_bars_have_an_interval(tmp_path):
-    """With six or more repeats a bar has an interval, which follows from their scatter."""
+    """With six or more repeats a bar has an interval, which follows from the scatter of repeats."""
     rows = {"smq_ram": 1000.0, "smq_ram_batch": 1000.0}
     few = report.bars(read(tmp_path, guest(rows, [READ])))
     assert "too few repeats" in few[-1]
@@ -127,7 +128,7 @@ def test_bars_have_an_interval(tmp_path):
 
 
 def test_doorbell_of_another_cost_is_not_judged(tmp_path):
-    """If a doorbell takes a third longer than wanted, its bars are not judged."""
+    """If a doorbell takes a third longer than it should, the bars with it are not judged."""
     rows = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us_doorbell_batch": 1000.0,
             "smq_ram_100us": 1000.0, "smq_ram_100us_batch": 1000.0}
     found = read(tmp_path, guest(rows, [READ], delay=6700.0))
@@ -189,7 +190,7 @@ def test_ratios_are_formed_within_a_repeat(tmp_path):
 @pytest.mark.parametrize("row, calls", [("smq_ram_20us", 200.0), ("scsi_debug", 0)])
 def test_time_of_calls_is_not_subtracted(tmp_path, row, calls):
     """The time of the system calls is not subtracted if the load waits for the device meanwhile, or
-    if it was not measured."""
+    if this time was not measured."""
     found = read(tmp_path, user(row, calls=calls))
     metrics = {figure.metric for figure in results.figures(found, "tools/bench/native", 2, {})}
     assert metrics == {"time", "against_block"}
@@ -200,11 +201,11 @@ def test_time_of_calls_is_not_subtracted(tmp_path, row, calls):
      [[2.0, 3.0], [0.5]], None),
     ("""echo '{"chunks": [[[0, 500]]]}'""", None, "cannot be read"),
     ("echo oops", None, "cannot be read.*oops"),
-    ("echo '{\"chunks\": [[]], \"max_held\": 0}'", None, "no requests are held there"),
+    ("echo '{\"chunks\": [[]], \"max_held\": 0}'", None, "the slots keep no requests"),
     ("echo no such disk >&2; exit 3", None, "status 3: no such disk"),
 ])
 def test_program_output_is_converted_or_refused(tmp_path, monkeypatch, script, chunks, message):
-    """The program's output becomes nanoseconds per command, or an error with its message."""
+    """The output becomes nanoseconds per command, or an error that has the program's message."""
     (tmp_path / "uring").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "uring").chmod(0o755)
     monkeypatch.setattr(programs, "PROGRAMS", tmp_path)
@@ -220,7 +221,7 @@ def test_program_output_is_converted_or_refused(tmp_path, monkeypatch, script, c
 
 
 def test_company_is_killed_after_an_exception():
-    """The processes of company() are killed even if the block raises an exception."""
+    """The processes of company() are killed even if its "with" block raises an exception."""
     with pytest.raises(ValueError):
         with programs.company([0]) as busy:
             time.sleep(0.5)
@@ -346,7 +347,7 @@ def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
     (8, 4, True), (8, 5, False), (9, 4, True), (9, 5, False), (5, 2, True), (5, 3, False),
     (3, 1, False), (2, 1, False), (1, 1, False), (4, 1, True), (4, 2, False)])
 def test_too_few_rounds_give_no_result(tmp_path, native, repeats, busy, left):
-    """At least half of the rounds must remain, and three if that many were requested."""
+    """At least half of the rounds must remain, and at least three, or all if fewer are requested."""
     looks = [1.3] * busy + [1.0] * (repeats + 1 - busy)
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ, TWO], repeats, looks), repeats)
     skipped = judged(native, found)
@@ -511,8 +512,8 @@ def test_native_measures_in_a_vm(tmp_path):
 @pytest.mark.parametrize("number, refused", [(errno.EBUSY, False), (errno.ENOENT, False),
                                              (errno.EINVAL, True)])
 def test_elevator_is_retried_while_a_disk_is_added(monkeypatch, tmp_path, number, refused):
-    """A write of the scheduler that fails because a disk is being added is tried again; another
-    error ends the measurement."""
+    """If the scheduler cannot be written because the disk is being added, the write is tried again.
+    Another error ends the measurement."""
     def write_text(*_, **__):
         raise OSError(number, "as in the kernel")
     monkeypatch.setattr(Path, "write_text", write_text)
@@ -524,8 +525,8 @@ def test_elevator_is_retried_while_a_disk_is_added(monkeypatch, tmp_path, number
 
 
 def test_open_is_retried_while_a_disk_is_added(monkeypatch, tmp_path):
-    """An open that fails because a disk is being added is tried again; another error ends the
-    measurement."""
+    """If a disk cannot be opened because it is being added, the open is tried again. Another error
+    ends the measurement."""
     real, errors = open, [errno.ENXIO, errno.ENOENT]
 
     def opened(name, mode):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
                                 reason="needs qemu-system-x86_64")
 
 INSNS_PER_TURN = 2
-# Instructions of this path, at least and at most.
+# Instructions of an io_uring read of 512 bytes from scsi_debug, at least and at most.
 PLAIN_512 = 6000, 7000
 
 
@@ -35,7 +35,7 @@ def boot(plugin, folder, own, *arguments, options=(), plugin_arguments=()):
 
 @pytest.fixture(name="counted", scope="module")
 def fixture_counted(tmp_path_factory):
-    """A count with sg taken as our module: it allocates for every READ, never for a TUR."""
+    """A count with sg in place of our module: sg allocates for every READ, never for a TUR."""
     folder = tmp_path_factory.mktemp("count")
     program = folder / "known"
     subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-static", "-o", program,
@@ -80,8 +80,8 @@ def test_allocations_are_charged(counted):
 
 
 def test_contended_locks_are_seen(tmp_path):
-    """The plugin sees that two CPUs contend for one lock, and that with a lock for each CPU they do
-    not."""
+    """The plugin sees that two CPUs contend for one lock, and that they do not contend if each has
+    a lock of its own."""
     program = tmp_path / "contended"
     subprocess.run(["gcc", "-O2", "-Wall", "-Werror", "-static", "-o", program,
                     HERE / "bench_contended.c", ROOT / "tools/bench/loop/jobs.c"],

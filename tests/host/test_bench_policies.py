@@ -102,7 +102,7 @@ def test_each_bar_of_bucket_can_be_missed():
 
 @pytest.mark.parametrize("bucket, word", [(1010, "PASS"), (1100, "MISSED"), (900, "PASS")])
 def test_difference_within_the_spread_of_direct_passes(bucket, word):
-    """A difference counts as chance if it is no larger than that between two runs of direct."""
+    """A difference counts as chance if two runs of direct differ by as much."""
     load = Workload("in_kernel", "read", 512, 32, 1, 1, 2)
     found = taken(*(figure(f"shared_{name}", "time", value, load)
                     for name, value in (("direct", 1000), ("again", 1020), ("bucket", bucket))))
@@ -150,7 +150,7 @@ def test_guest_script_has_every_row():
 
 
 def test_each_policy_is_compared_with_direct():
-    """Each policy has two rows of direct, "direct" and "again"."""
+    """For each policy two rows measure direct: "direct" and "again"."""
     for name, group in POLICY_ROWS.items():
         assert list(group.words)[:2] == ["direct", "again"]
         assert all(f"{name}_{word}" in ROWS for word in group.words)
@@ -162,7 +162,7 @@ def test_waits_in_interrupts_are_counted_separately():
 
 
 def test_counters_of_policies_are_per_command(tmp_path):
-    """Counters are divided by all commands of the program: of both jobs, in warm-up and runs."""
+    """Counters are divided by the number of all commands, of both jobs, in warm-up and in runs."""
     run = {"count": 90, "ns": 1, "jobs": 2, "warmup": 10, "devices": ["/dev/sda"]}
     (tmp_path / "log").write_text(
         f"kernel 6.1\nrow shared_bucket 1\nrun {PAIR.key} {json.dumps(run)}\n"

@@ -49,7 +49,7 @@ def fixture_folder(tmp_path):
 
 
 def test_only_symbols_of_code_count(tmp_path):
-    """Only symbols of code count. A function that the compiler has cloned keeps its name."""
+    """Symbols of data are ignored. A function that the compiler has cloned keeps its name."""
     path = tmp_path / "kallsyms"
     path.write_text(KALLSYMS)
     symbols = Symbols(path)

@@ -33,7 +33,7 @@ def run(tmp_path, *arguments):
 
 @needs_qemu
 def test_run_measures_instructions(tmp_path):
-    """tools/bench/insn counts null_blk with 1, 4 and 10 LUNs."""
+    """tools/bench/insn counts the instructions of null_blk with 1, 4 and 10 LUNs."""
     taken, text = run(tmp_path, "--only", "insn", "--rows", "null_blk")
     assert not taken.failed
     assert len(taken.figures) == 12
@@ -59,7 +59,7 @@ def test_run_finds_locks_of_sg(tmp_path):
                   "sg_remove_request [sg]: write_lock_irqsave"):
         assert one.parts["site"][place] == pytest.approx(1, abs=0.01)
         assert place in text
-    # These functions take an rwlock of sg: it is one instance.
+    # These functions take the same rwlock of sg, so there is one instance.
     name, = (name for name in one.parts["lock"] if "sg_add_request" in name or
              "sg_remove_request" in name)
     assert one.parts["instances"][name] == 1
@@ -69,7 +69,7 @@ def test_run_finds_locks_of_sg(tmp_path):
 @needs_qemu
 def test_run_sees_shared_cache_lines(tmp_path):
     """smq_virtio's queues share no cache line. The same instrument sees that virtio_scsi's queues,
-    which are adjacent in memory, do."""
+    which are adjacent in memory, share some."""
     taken, text = run(tmp_path, "--only", "lines", "--rows", "virtio_scsi,smq_virtio", "--force")
     own = {(one.row, one.luns): one.value for one in taken.find(metric="own_transfers")}
     assert len(own) == 4

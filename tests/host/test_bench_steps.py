@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/run runs some instruments at the same time, and ends all of them when it is ended."""
+"""tools/bench/run runs some instruments at the same time, and ends all of them on SIGTERM."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPU
 
 
 def test_two_cpu_instruments_run_alone(tmp_path):
-    """Two instruments with one CPU run at a time. Those with two CPUs run after them, alone."""
+    """Two one-CPU instruments run at a time. After them the two-CPU instruments run, each alone."""
     done = subprocess.run(["/usr/bin/python3", PROGRAM, tmp_path, "0.5"], capture_output=True,
                           text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

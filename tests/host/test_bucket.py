@@ -15,7 +15,7 @@ CHOICE = HERE.parents[1] / "drivers/policy/bucket_choice.h"
 
 
 def gcc(*args):
-    """Compiles with -Os: of all levels, the explorer then counts the fewest states twice."""
+    """Compiles with -Os, because at other levels the explorer counts more states twice."""
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror",
                     "-Os", *args], check=True, timeout=60)
 
@@ -75,7 +75,7 @@ RUNG = "world.unrung"
 # Mistakes: text to replace, its replacement, the exploration that finds it, and the broken promise.
 PLANTED = {
     # The first published version: after the dispatcher has looked at the bits for the last time,
-    # another CPU adds a command. It does not get the right, because the dispatcher still has it.
+    # another CPU adds a command. That CPU does not get the right: the dispatcher still has it.
     "a command is added after the last look": ("""
         if (!rest && atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) == SMQ_BUCKET_HELD)
             return;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/build-modules has one build folder for each kernel, which follows the project's sources."""
+"""tools/build-modules: its build folder for a kernel follows each change of the sources."""
 
 import shutil
 import subprocess
@@ -27,7 +27,7 @@ MODULE_LICENSE("GPL");
 
 
 def headers():
-    """The release and the build folder of the system's own 6.1. Downloads nothing."""
+    """The release and the build folder of the kernel 6.1 of this system. Downloads nothing."""
     done = subprocess.run([TOP / "tools/kernels", "path", "6.1"], capture_output=True,
                           text=True, check=False)
     settings = dict(line.split("=", 1) for line in done.stdout.splitlines())
@@ -113,7 +113,7 @@ def test_compile_error_fails_the_build(tree):
 
 
 def copied(tree, gone):
-    """Copies a checkout by cp -a. @gone: then removes the original; otherwise empties its files."""
+    """Copies a checkout by cp -a; then removes the original if @gone, or else empties its files."""
     copy = tree.with_name(f"{tree.name}-copy+2.x")
     subprocess.run(["cp", "-a", tree, copy], check=True)
     if gone:

@@ -180,7 +180,7 @@ def test_a_hanging_vm_is_ended_with_a_reason(tmp_path, limit, status):
     assert found == status and said == f"stopped after 0 s: {process.WHY[status]}"
 
 
-def test_a_vm_that_prints_does_not_hang(tmp_path):
+def test_a_vm_that_prints_is_not_stopped(tmp_path):
     script = "for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.2; done"
     assert ends(tmp_path, "sh", "-c", script, silence=0.8) == (0, "8")
 
@@ -201,7 +201,7 @@ def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
 
 
 def test_no_program_starts_while_all_are_being_stopped(tmp_path):
-    """stop() comes after run() has begun, and before it starts the program."""
+    """stop() comes after run() has begun, and before run() starts the program."""
     class Late(process.Runner):
         """A runner that is stopped while run() asks for the time that is left."""
         def seconds_left(self):
@@ -216,7 +216,7 @@ def test_no_program_starts_while_all_are_being_stopped(tmp_path):
 def test_programs_are_charged_with_their_cpu_time(tmp_path):
     runner = process.Runner()
     burn = "import time\nwhile time.process_time() < 0.4: pass"
-    # The CPU time of its child counts as well.
+    # The CPU time of the program's child counts as well.
     runner.run(["sh", "-c", f"{sys.executable} -c '{burn}'; true"], tmp_path / "log", 60, tmp_path)
     used = runner.used()
     assert 0.4 <= used < 10
@@ -401,7 +401,7 @@ def test_the_longest_steps_begin_first():
                    if step.name != "smoke" and step.targets else step.expected
                    for step in shared if (step.area == "sanitize") == area]
         assert seconds == sorted(seconds, reverse=True)
-    # Each name in the table of expected times must be that of a step.
+    # Each name in the table of expected times must be the name of a step.
     names = {f"{step.area}/{step.name}" for step in plan.steps(TOP, plan.KERNELS, False)}
     assert {name for name in plan.EXPECTED if "/" in name} <= names
     assert set(plan.AREAS) <= set(plan.EXPECTED)
@@ -446,8 +446,8 @@ def test_guests_find_their_tests_compiled(tmp_path):
 
 
 def scheduled(tmp_path, monkeypatch, run, jobs, *patterns, fill=False):
-    """Runs a whole check that calls run(step) in place of each step. Returns the names of the steps
-    in the order in which they began, and the check."""
+    """Runs a whole check in which run(step) replaces each step. Returns the names of the steps in
+    the order in which they began, and the check."""
     began = []
 
     def run_step(step, _runner, _top, _folder):

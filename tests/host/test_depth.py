@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The inner depth in every interleaving, and planted mistakes, each of which this exploration must
-find."""
+"""The inner depth in every interleaving. This exploration must also find each planted mistake."""
 
 import core_world
 import pytest
@@ -15,7 +14,7 @@ VERDICT, SEEN = "drivers/core/verdict.c", "drivers/core/seen.h"
     ("depth=2 s1 s1 s1", 10000),
     ("depth=1 s2 s1", 10000),
     ("policy=listed depth=1 s1 s1 s1", 100000),
-    ("at_once=1 depth=1 s1 s1 s1", 50000),          # one ends inside queue_cmd
+    ("at_once=1 depth=1 s1 s1 s1", 50000),          # a command ends inside queue_cmd
     ("full=1 depth=2 s1 s1", 1000),                 # TASK SET FULL
     ("full=1 grow=1 depth=2 s1 s1", 1000),          # then the depth grows again
     ("full=1 depth=2 policy=listed s1 s1", 1000),
@@ -108,18 +107,18 @@ PLANTED = {
 """, "policy=listed depth=1 s1 s1", LEFT),
     "no timer tries a full device again": (WAIT, """
         smq_hold_add(hold, cmd, true);
-        /* In case its LUN has nothing in flight. */
+        /* Start the timer, because the LUN may have nothing in flight. */
         smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 """, """
         smq_hold_add(hold, cmd, true);
 """, "full=1 depth=2 s1 s1", STRANDED),
-    "the room of TASK SET FULL counts twice": (VERDICT, """
+    "room is released twice after TASK SET FULL": (VERDICT, """
         seen->flags &= ~SMQ_SEEN_COUNTED;
         smq_depth_full""", """
         smq_depth_full""", "full=1 depth=2 s1 s1 abort=0", LEFT),
     "a refused command keeps its room": (WAIT, """
         seen->flags &= ~SMQ_SEEN_COUNTED;
-        /* Does not start a dispatch: this command must become the first of the list. */
+        /* Start no dispatch before this command is the first of the list. */
         atomic_dec_return(&depth->inflight);
 """, """
         seen->flags &= ~SMQ_SEEN_COUNTED;

@@ -17,8 +17,8 @@ RELEASE = "6.1.0-9-test"
 NONE = {("tools/dkms", "smq_none")}
 LISTS = ("BUILT_MODULE_NAME", "BUILT_MODULE_LOCATION", "DEST_MODULE_LOCATION")
 
-# Reads the file as dkms 3.0.10 does: in a subshell that evaluates each element once more and prints
-# it with echo.
+# Reads dkms.conf as dkms 3.0.10 does: in a subshell that evaluates each element once more and
+# prints it with echo.
 READ_CONF = r"""
 set -e
 shopt -s extglob

@@ -18,7 +18,7 @@ PAGES = [README, *GUIDES, *sorted(TOP.glob("[A-Z]*.md")), TOP / "target-configs/
          *sorted((TOP / "drivers").glob("*/README.md"))]
 PAGES = list(dict.fromkeys(PAGES))
 MOST_LINES, MOST_COLUMNS = 150, 120
-START = 30  # a guide must have commands to copy in its first lines, as many as this
+START = 30  # a guide must have commands to copy within this number of lines
 
 LINK = re.compile(r"\[[^]]*\]\(([^)\s]+)\)", re.S)
 CODE = re.compile(r"`([^`]+)`")

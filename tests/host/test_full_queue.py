@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Commands that wait for room in their hardware queue, in every interleaving, without a policy and
-with several; and planted mistakes, each of which this exploration must find. With timer=0 no timer
-tries again, so the layer must notice the room that a completion or an abort makes."""
+with several. This exploration must also find each planted mistake. With timer=0 no timer tries
+again, so the layer must notice the room that a completion or an abort makes."""
 
 import core_world
 import pytest
@@ -39,14 +39,14 @@ STRANDED, ORDER = "holds[i]->nr", "before[nr]"
 # See test_depth.py.
 PLANTED = {
     "no timer tries a full queue again": (WAIT, """
-    /* Room may appear without a completion of this queue. */
+    /* Start the timer, because room may appear without a completion of this queue. */
     smq_hold_wait(hold, SMQ_HOLD_RETRY_NS);
 """, "", "policy=none alone=2 s1", STRANDED),
     "no try after the queue is marked as full": (WAIT, """
     if (began)
         smq_hold_kick(hold);
 """, "", FULL + "s1 s1", STRANDED),
-    "uncounted commands are issued uncounted": (WAIT, """
+    "commands without room in the inner depth are issued": (WAIT, """
         smq_wait_hold_uncounted(hold->host, &list);
 """, """
         ;
@@ -98,9 +98,9 @@ PLANTED = {
 """, FULL + "s1 s1 s1", ORDER),
     "a command that is refused again is added at the end": (WAIT, """
     smq_hold_add(hold, cmd, true);
-    /* Room may appear""", """
+    /* Start the timer""", """
     smq_hold_add(hold, cmd, false);
-    /* Room may appear""", FULL + "s1 s1 s1", ORDER),
+    /* Start the timer""", FULL + "s1 s1 s1", ORDER),
 }
 
 

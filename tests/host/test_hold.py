@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Lists of held commands in every interleaving: add, take, take back by abort and reset, return.
-And planted mistakes, each of which this exploration must find."""
+This exploration must also find each planted mistake."""
 
 import core_world
 import pytest
@@ -39,8 +39,8 @@ OBJECTS = "include/smq/objects.h"
     ("policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", 10000),
     ("policy=hold later=1 batch=1 depth=2 s2 choose abort=1", 10000)])
 def test_every_interleaving(words, least):
-    """In every interleaving no command is left behind or issued twice; no command that error
-    handling has is issued; no command is issued during a reset; and the doorbell rings for each
+    """In every interleaving no command is left behind or issued twice; no command is
+    issued while error handling has it, or during a reset; and the doorbell rings for each
     command."""
     assert core_world.holds(words) > least
 
@@ -48,23 +48,23 @@ def test_every_interleaving(words, least):
 STRANDED = "holds[i]->nr"
 # See test_depth.py.
 PLANTED = {
-    "taken back from a list that it has left": (HOLD, """
+    "a command is taken back from a list that it has left": (HOLD, """
         held = seen->held_in == hold;
 """, """
         held = true;
 """, "policy=hold s1 look", "list_empty"),
-    "taken although error handling has it": (HOLD, """
+    "a command is taken although error handling has it": (HOLD, """
         if (smq_cmd_in_eh(cmd))
             continue;
 """, "", "policy=hold s1 abort=0", ""),
-    "taken during a reset": (HOLD, """
+    "a command is taken during a reset": (HOLD, """
     if (READ_ONCE(hold->host->frozen))
         return 0;
 """, "", "policy=hold depth=2 s1 s1 reset=other", "world.quiet"),
-    "held, but not marked as held": (HOLD, """
+    "a held command is not marked as held": (HOLD, """
     atomic_set_release(&cmd->state, SMQ_HELD);
 """, "", "policy=hold s1 abort=0", ""),
-    "dispatched outside an RCU read-side section": (HOLD, """
+    "commands are dispatched outside an RCU read-side section": (HOLD, """
     rcu_read_lock();
     hold->dispatch(hold);
     rcu_read_unlock();
@@ -121,7 +121,7 @@ PLANTED = {
 """, """
     if (smq_wait_is_over(cmd, look)) {
 """, "policy=hold s1 look abort=0", ""),
-    "held again although error handling has it": (WAIT, """
+    "a command is held again although error handling has it": (WAIT, """
     held = !smq_cmd_in_eh(cmd);
 """, """
     held = true;

@@ -16,8 +16,8 @@ SOURCE = TOP / "tests/lld/smq_zero.c"
 GUIDE = TOP / "docs/converting-an-lld.md"
 LIMIT = 300
 
-# Runs in the VM. $1 is the folder of the installed modules. It does not have the kernel's modules
-# that they need, so the script loads those first.
+# Runs in the VM. $1 is the folder of the installed modules. These need modules of the kernel, which
+# are not in that folder, so the script loads the kernel's modules first.
 LOAD = """
 set -e
 modprobe -a scsi_mod scsi_common configfs sd_mod
@@ -120,7 +120,7 @@ def test_missing_parts_are_named(tmp_path, kernel):
 
 
 def test_guide_shows_the_source():
-    """The parts of smq_zero in the guide are in the file."""
+    """Each line of smq_zero.c that the guide shows is in the file."""
     text = GUIDE.read_text(encoding="utf-8")
     shown = text.partition("<!-- smq_zero.c -->\n")[2].partition("<!-- end -->")[0]
     code = [line.strip() for line in shown.splitlines() if line.startswith("    ")]

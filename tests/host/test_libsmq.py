@@ -157,7 +157,7 @@ def test_examples_build_from_the_installed_files(installed, tmp_path, example, s
 
 
 # Prints C code with the sizes and offsets that cffi computes from the declarations. The code
-# compiles only if the headers have the same ones.
+# compiles only if the headers have the same sizes and offsets.
 ASSERTIONS = """
 import re, sys, cffi
 ffi = cffi.FFI()

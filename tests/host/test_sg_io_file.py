@@ -127,7 +127,7 @@ def test_unchecked_accepts_contradictions(tmp_path, line):
 W = f"{WRITE10} out 1024"
 R = f"{READ10} in 512"
 BAD = [
-    # a line, and the text that its message must have
+    # a line, the text that its message must have, and more text of the line (optional)
     ("28", "needs a CDB of 10 bytes, not 1", " in 512"),
     ("zz", "CDB: 'z' is no hex digit"),
     ("0x28", "CDB: 'x' is no hex digit"),
@@ -207,7 +207,7 @@ BAD = [
     (f"{W} data=/dev/zero@0", "data=/dev/zero: not a regular file"),
     (f"{W} data=.@0", "data=.: not a regular file"),
     (f"{W} data=fifo@0", "data=fifo: not a regular file"),
-    (f"{W} data=ten@0", "data=ten: 1024 bytes from 0 on reach past its end at 10"),
+    (f"{W} data=ten@0", "data=ten: 1024 bytes at offset 0 reach past its end at 10"),
     (f"{W} data=ten@9223372036854775807", "reach past its end at 10"),
     (f"{R} # fine\x00", "line holds a NUL byte"),
     ("\x00", "line holds a NUL byte"),

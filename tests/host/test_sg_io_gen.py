@@ -129,6 +129,7 @@ def test_random_over_all_64_bits():
 
 
 def test_random_lbas_stay_in_the_range_of_a_sequence():
+    """Without --range, random LBAs lie in the range that a sequence of --count commands covers."""
     assert max(lbas("--op", "read10", "--blocks", "8", "--count", "100", "--random", "1")) <= 792
 
 

@@ -15,5 +15,5 @@ def test_refused_commands_are_sent_again(commands, depth, room):
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
     assert words[:5] == ["good", str(commands), "wrong", "0", "overtaken"]
-    # No later command overtakes the first commands.
+    # Not all are overtaken: the first command finds room.
     assert int(words[5]) < commands

@@ -45,7 +45,7 @@ def test_each_command_becomes_one_line():
 
 def test_write_same_writes_zeroes():
     """The line has pattern=zero, because the block layer writes zeroes too. WRITE SAME with UNMAP
-    requires them."""
+    requires zeroes."""
     same = "93080000000000000626000004000000"
     assert record([event("start", 1, cdb=same)])[0] == [f"{same} out 512 pattern=zero at=0 cpu=0"]
 
@@ -61,8 +61,8 @@ def test_lines_are_in_the_order_of_time():
 
 
 def test_events_can_be_sorted_in_several_steps():
-    """A sort records the events before a given time. Later ones stay, because earlier events may
-    still be read."""
+    """A sort records the events before a given time. It keeps later events for the next sort,
+    because record may still read an event that is earlier than they are."""
     lines, summary = record([
         event("start", 3000, 1, cdb=read10(3)), event("done", 4000, 1, cdb=read10(3)),
         event("start", 1000, 2, cdb=read10(1)), "sort 2000",
@@ -72,8 +72,8 @@ def test_events_can_be_sorted_in_several_steps():
 
 
 def test_a_refused_command_counts_once():
-    """A command that the driver refused twice is one line. CPU 1's command, which has the same tag,
-    is another line."""
+    """A command that the driver refused twice becomes one line. CPU 1's command, which has the same
+    tag, becomes another line."""
     lines, summary = record([
         event("start", 1000, 7, cdb=read10(1)), event("start", 2000, 7, 1, cdb=read10(2)),
         event("refused", 2500, 7, cdb=read10(1)), event("start", 3000, 7, cdb=read10(1)),
@@ -91,8 +91,8 @@ def test_ends_of_commands_sent_before_the_recording_are_ignored():
 
 
 def test_missing_ends_do_not_slow_down_later_events():
-    """20000 commands with one tag start, and their ends come later. The time of an event does not
-    grow with the number of commands in flight."""
+    """20000 commands with the same tag start, and their ends come later. The time that an event
+    takes to handle does not grow with the number of commands in flight."""
     lines, _ = record([event("start", n, 3, cdb=read10(n)) for n in range(20000)] +
                       [event("done", 20000 + n, 3, cdb=read10(n)) for n in range(20000)], 20000)
     assert len(lines) == 20000
@@ -141,7 +141,7 @@ def test_recording_stops_at_its_limit():
 
 def test_recording_is_full_when_its_last_command_has_ended():
     """A recording at its limit is full only when all its commands have ended. Until then the driver
-    may refuse one, which makes room for another."""
+    may refuse a command, which makes room for another one."""
     events = [event(kind, 10 * n + (kind == "done"), n, cdb=read10(n))
               for n in range(4) for kind in ("start", "done")]
     assert record(events, 4)[1]["full"] == 1

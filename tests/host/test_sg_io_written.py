@@ -87,7 +87,7 @@ def test_blocks_with_unknown_data_are_not_compared(tmp_path):
     assert [i for i in got if got[i][1] is not None] == [5]
 
 
-def test_commands_without_a_known_block_write_nothing(tmp_path):
+def test_commands_without_a_known_block_give_no_expected_data(tmp_path):
     (head,) = dump(tmp_path, ["2f020000000000000100 out 16 pattern=ff", "1b0000000000 none 0",
                               "5500000000000000 1000 out 16".replace(" 10", "10"),
                               "c00000000000 out 4",

@@ -48,8 +48,8 @@ def test_one_task_gets_all_hardware_queues(threshold, hwq_ns):
     direct = simulate(steer=0, hwq_ns=hwq_ns, qd=64)
     steered = simulate(threshold=threshold, hwq_ns=hwq_ns, qd=64)
     assert direct["ns"] > 2.5 * steered["ns"]
-    # Less than the ideal: with a threshold of 1 a queue has no second command, so it is idle for a
-    # moment after each.
+    # It is not four times as fast: with a threshold of 1 a queue has no second command, so it is
+    # idle for a moment after each command.
     assert steered["backed_off"] == 0 and steered["steered"] > 50000 / 2
 
 
@@ -94,8 +94,8 @@ def test_steering_begins_and_stops_when_the_device_changes():
 
 
 def test_two_busy_tasks_share_the_idle_queues():
-    """Two of four hardware queues have a task each. steer is nearly twice as fast as direct:
-    the tasks interfere a little."""
+    """Two of four hardware queues have a task each. steer is not quite twice as fast as
+    direct, because the tasks interfere a little."""
     direct = simulate(steer=0, tasks=2, hwq_ns=100000, qd=64)
     steered = simulate(tasks=2, hwq_ns=100000, qd=64)
     assert direct["ns"] > 1.7 * steered["ns"]

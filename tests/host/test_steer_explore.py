@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that the policy "steer" moves, in every interleaving, and planted mistakes, each of
-which this exploration must find."""
+"""Commands that the policy "steer" moves, in every interleaving. This exploration must also find
+each planted mistake."""
 
 import core_world
 import pytest

@@ -12,7 +12,7 @@ HEADER = ROOT / "include/uapi/scsi/smq_sg.h"
 STRICT = ["-Wall", "-Wextra", "-Werror"]
 BITS = pytest.mark.parametrize("bits", ("-m64", "-m32"))
 
-# name: (size, "member offset, ..."), in bytes. They are the same for 32-bit and 64-bit programs.
+# name: (size, "member offset, ..."), in bytes, which are the same for 32-bit and 64-bit programs.
 LAYOUT = {
     "smq_sg_info": (128, "features 0, slots 8, depth 12, max_transfer 16, max_segments 20,"
                          "alignment 24, slot_bytes 28, max_waiting 32, max_held 36, reserved 40"),

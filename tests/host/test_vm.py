@@ -19,7 +19,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 VM = str(TOP / "tools/vm")
-# Seconds. A VM needs a few to boot, and more if the host runs other VMs.
+# In seconds. A VM needs a few seconds to boot, and more if the host runs other VMs.
 LIMIT = 180
 # Boot times in seconds: an assumed minimum, then the times that tests have measured on this host.
 BOOTS = [4.0]
@@ -125,7 +125,7 @@ def test_panic_fails_and_its_report_is_printed(tmp_path):
 
 @pytest.fixture(name="first_boot")
 def fixture_first_boot(tmp_path, monkeypatch):
-    """Puts a script in place of QEMU that changes QEMU's arguments at the first start."""
+    """Replaces QEMU by a script, which changes QEMU's arguments at the first start."""
     def change(script):
         qemu = tmp_path / "bin/qemu-system-x86_64"
         qemu.parent.mkdir()
@@ -290,7 +290,7 @@ def test_shell_has_a_terminal():
         wait_for(b"# ")
         os.write(terminal, b"stty size; tty; sleep 1000\r")
         wait_for(b"41 133\r\n/dev/hvc0\r\n")
-        # Try ^C again if it comes before sleep runs: it then only discards the typed text.
+        # Sends ^C several times: one that comes before sleep runs only discards the typed text.
         until(b"\x03", b"# ")
         until(b"echo rea''dy\r", b"ready\r\n")
         wait_for(b"# ")

@@ -90,7 +90,7 @@ class Recorder:
         self.words = []
 
     def run(self, words, *_args, **_environment):
-        """Stores the command, and whether its disk exists at the time when it would run."""
+        """Stores the command, and which of its disks exist at the time when it would run."""
         self.words = words
         self.disk = [Path(word.partition("file=")[2].partition(",")[0])
                      for option in words for word in option.split() if "file=" in word]

@@ -15,7 +15,7 @@ struct example_knobs {
 
 struct example_hwq {
 	atomic_t inflight;	/* atomic: any CPU queues and completes */
-	unsigned int next;	/* counts up: the queue to try next, modulo their number */
+	unsigned int next;	/* queue to try next, modulo the number of queues; counts up */
 };
 
 static struct smq_hwq *example_queue(struct smq_policy *policy, struct smq_hwq *hwq,

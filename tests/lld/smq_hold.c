@@ -50,11 +50,11 @@ MODULE_PARM_DESC(doorbell_us, "CPU time that a commit which starts commands cost
 
 static unsigned int lun_depth;
 module_param(lun_depth, uint, 0644);
-MODULE_PARM_DESC(lun_depth, "queue_depth of LUNs that are configured from then on; 0: unchanged");
+MODULE_PARM_DESC(lun_depth, "queue_depth of LUNs that are configured later; 0: unchanged");
 
 static unsigned int lun_segments;
 module_param(lun_segments, uint, 0644);
-MODULE_PARM_DESC(lun_segments, "max_segments of LUNs that are configured from then on; 0: host's");
+MODULE_PARM_DESC(lun_segments, "max_segments of LUNs that are configured later; 0: as the host");
 
 static bool no_lun;
 module_param(no_lun, bool, 0644);
@@ -62,26 +62,26 @@ MODULE_PARM_DESC(no_lun, "lun_configure fails, so that the mid-layer drops the L
 
 static int refuse_hwq = -1;
 module_param(refuse_hwq, int, 0644);
-MODULE_PARM_DESC(refuse_hwq, "the only hardware queue that refuses commands and has a ring; -1: all");
+MODULE_PARM_DESC(refuse_hwq, "the only hardware queue that refuses commands and has a ring; -1: all do");
 
 static unsigned int ring = UINT_MAX;
 module_param(ring, uint, 0644);
 MODULE_PARM_DESC(ring, "number of commands that a hardware queue has room for");
 
-/* While this is set, the LLD refuses what hold_rw() handles. See hold_set_closed(). */
+/* While this is set, hold_rw() refuses all commands. See hold_set_closed(). */
 static bool closed;
 
 static unsigned int result;
 module_param(result, uint, 0644);
-MODULE_PARM_DESC(result, "status | host byte << 16 of the commands that \"answer\" counts");
+MODULE_PARM_DESC(result, "status | host byte << 16 of the next \"answer\" commands");
 
 static unsigned int resid;
 module_param(resid, uint, 0644);
-MODULE_PARM_DESC(resid, "residual of these commands, in bytes");
+MODULE_PARM_DESC(resid, "residual of the next \"answer\" commands, in bytes");
 
 static unsigned int sense;
 module_param(sense, uint, 0644);
-MODULE_PARM_DESC(sense, "their sense data: descriptor format << 24 | key << 16 | ASC << 8 | ASCQ; 0: none");
+MODULE_PARM_DESC(sense, "sense data of the next \"answer\" commands: descriptor format << 24 | key << 16 | ASC << 8 | ASCQ; 0: none");
 
 /* Number of calls of commit that started commands. */
 static atomic_t commits = ATOMIC_INIT(0);
@@ -113,7 +113,7 @@ MODULE_PARM_DESC(reset_ms, "duration of a LUN reset, in ms");
 /* Number of LUN resets that run now; number of commands that the LLD got while one ran. */
 static atomic_t resetting = ATOMIC_INIT(0);
 static atomic_t in_reset = ATOMIC_INIT(0);
-/* Faults: resets of a LUN after its lun_exit, and calls of lun_exit during a LUN reset. */
+/* Faults of the layer: resets of a LUN after its lun_exit, lun_exit calls during a LUN reset. */
 static atomic_t lun_gone = ATOMIC_INIT(0);
 /* How many of the next commands end with CHECK CONDITION and no sense data. */
 static atomic_t no_sense = ATOMIC_INIT(0);
@@ -222,7 +222,7 @@ static void hold_start(struct smq_cmd *cmd)
 		hrtimer_start(&hold->timer, ns_to_ktime(delay_us * 1000ULL), HRTIMER_MODE_REL);
 }
 
-/* Takes room in a hardware queue. Returns false if its ring is full; without a ring it has room. */
+/* Takes room in a hardware queue. Returns false if the queue has a ring, and the ring is full. */
 static bool hold_reserve(struct hold_hwq *hq, bool has_ring)
 {
 	if (atomic_inc_return(&hq->nr) <= READ_ONCE(ring) || !has_ring)
@@ -454,7 +454,7 @@ SMQ_LLD_TEMPLATE(hold_template, hold_lld);
 
 static struct device *hold_root;
 static struct smq_host *hold_host;
-/* Protects hold_host: set-up, removal by the parameter or by module exit, and hold_set_closed(). */
+/* Protects hold_host. Set-up, hold_set_closed(), and both ways of removal use it. */
 static DEFINE_MUTEX(hold_lock);
 
 static void hold_remove(void)

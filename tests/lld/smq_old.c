@@ -5,8 +5,8 @@
  * commands. Its error handlers take the lock themselves and complete the commands that they find.
  * It is a RAM disk of 16 MiB; a timer replaces its interrupt.
  *
- * It counts calls in a wrong context. Its entry can drop host_lock, as some drivers did while
- * they waited for their controller.
+ * It counts calls of its entry in a wrong context. The entry can drop host_lock, as some drivers
+ * did while they waited for their controller.
  */
 #define pr_fmt(fmt) "smq_old: " fmt
 
@@ -31,19 +31,19 @@ enum old_where {
 
 static unsigned int where;
 module_param(where, uint, 0644);
-MODULE_PARM_DESC(where, "complete 0: in the entry, 1: in the interrupt, 2: there under host_lock, 3: in the next entry");
+MODULE_PARM_DESC(where, "where commands complete, 0: entry, 1: interrupt, 2: interrupt with host_lock, 3: next entry");
 
 /* What happens to a command whose entry drops host_lock. */
 enum old_drop {
-	DROP_BEFORE,	/* the controller gets it after the entry has taken the lock again */
-	DROP_AFTER,	/* the controller has it already, and ends it during the drop */
-	DROP_REFUSE,	/* the entry then refuses it, with refuse_with */
-	DROP_DONE,	/* the entry then completes it */
+	DROP_THEN_START,	/* the controller gets the command after the drop */
+	START_THEN_DROP,	/* the controller ends the command during the drop */
+	DROP_THEN_REFUSE,	/* with refuse_with */
+	DROP_THEN_COMPLETE,	/* the entry completes the command itself */
 };
 
 static unsigned int drop_how;
 module_param(drop_how, uint, 0644);
-MODULE_PARM_DESC(drop_how, "start the command 0: after the drop, 1: before it; 2: refuse, 3: complete it");
+MODULE_PARM_DESC(drop_how, "a command whose entry drops host_lock is 0: started after the drop, 1: before it, 2: refused, 3: completed");
 
 static unsigned int hw_queues = 1;
 module_param(hw_queues, uint, 0444);
@@ -51,7 +51,7 @@ MODULE_PARM_DESC(hw_queues, "number of hardware queues; the layer accepts only 1
 
 static unsigned int entry = 1;
 module_param(entry, uint, 0444);
-MODULE_PARM_DESC(entry, "which entries the LLD has, 0: none, 1: queuecommand_lck, 2: both");
+MODULE_PARM_DESC(entry, "which entries the LLD has, 0: none, 1: queuecommand_lck, 2: also queue_cmd");
 
 static ushort max_cmd_len = 16;
 module_param(max_cmd_len, ushort, 0444);
@@ -80,7 +80,7 @@ module_param(lose, uint, 0644);
 /*
  * Used under host_lock. The entry of each drop-th READ or WRITE drops the lock. overlaps counts
  * the drops during which another entry ran from beginning to end. stolen counts commands that the
- * layer ended while the driver had them; OLD_IRQ writes it without the lock.
+ * layer ended while the driver had them; with OLD_IRQ it is also written without the lock.
  */
 static unsigned int drop;
 module_param(drop, uint, 0644);
@@ -110,10 +110,10 @@ struct old_host {
 	 * fields are written under host_lock, except that OLD_IRQ clears @dropped without it.
 	 * @dropped and @ended are also read without it.
 	 */
-	struct old_cmd *dropped;	/* the command of DROP_AFTER, until it is completed */
+	struct old_cmd *dropped;	/* the command of START_THEN_DROP, until it is completed */
 	bool dropping;
 	unsigned int ended;		/* entries that have returned, or are about to */
-	unsigned int rws;		/* READs and WRITEs that might have dropped the lock */
+	unsigned int rws;		/* counts READs and WRITEs, to find each drop-th */
 	struct smq_host *host;
 	u8 *disk;
 };
@@ -259,8 +259,8 @@ static void old_start(struct old_host *old, struct old_cmd *oc)
 }
 
 /*
- * Drops host_lock until another CPU's entry has run from beginning to end and, with DROP_AFTER,
- * this command has been completed, but no longer than OLD_DROP_US.
+ * Drops host_lock until another CPU's entry has run from beginning to end and, with
+ * START_THEN_DROP, this command has been completed, but no longer than OLD_DROP_US.
  */
 static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int how)
 	__must_hold(old->host->shost->host_lock)
@@ -269,7 +269,7 @@ static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int
 	unsigned int waited, before = old->ended;
 
 	old->dropping = true;
-	if (how == DROP_AFTER) {
+	if (how == START_THEN_DROP) {
 		WRITE_ONCE(old->dropped, oc);
 		old_start(old, oc);
 	}
@@ -289,7 +289,7 @@ static void old_drop_lock(struct old_host *old, struct old_cmd *oc, unsigned int
 }
 
 /*
- * If another entry has dropped host_lock with DROP_AFTER, completes that entry's command.
+ * If another entry has dropped host_lock with START_THEN_DROP, completes that entry's command.
  */
 static void old_end_dropped(struct old_host *old)
 {
@@ -320,7 +320,7 @@ static smq_qc_t old_queuecommand_lck(struct scsi_cmnd *scmd)
 
 	if (!list_empty(&oc->list)) {
 		/*
-		 * The layer ended the command and used its tag again while the controller had it.
+		 * The layer ended an earlier command with this tag while the controller had it.
 		 */
 		list_del_init(&oc->list);
 		stolen++;
@@ -332,12 +332,12 @@ static smq_qc_t old_queuecommand_lck(struct scsi_cmnd *scmd)
 
 		oc->lost = false;
 		old_drop_lock(old, oc, how);
-		if (how == DROP_REFUSE) {
+		if (how == DROP_THEN_REFUSE) {
 			ret = refuse_with;
-		} else if (how == DROP_DONE) {
+		} else if (how == DROP_THEN_COMPLETE) {
 			old_execute(scmd, old);
 			smq_scsi_done(scmd);
-		} else if (how == DROP_BEFORE) {
+		} else if (how == DROP_THEN_START) {
 			old_start(old, oc);
 		}
 		goto out;
@@ -446,7 +446,7 @@ static struct smq_lld old_lld = {
 	.queuecommand_lck = old_queuecommand_lck,
 };
 
-/* Two LLDs that the layer must refuse: without an entry, and with both. */
+/* Two LLDs that the layer must refuse: one has no entry, the other has both. */
 static struct smq_lld old_neither = {
 	OLD_LLD,
 };

@@ -18,18 +18,18 @@
 #define LOAD_MAX_JOBS	8
 #define LOAD_CHUNK	250	/* commands */
 #define LOAD_ERROR	160
-#define LOAD_CDB	10	/* bytes of the longest */
+#define LOAD_CDB	10	/* bytes of the longest CDB */
 
 enum load_op {
 	LOAD_TUR,	/* TEST UNIT READY, a passthrough request */
-	LOAD_READ_10,	/* likewise READ(10) of spec->bs bytes, fixed for each slot */
+	LOAD_READ_10,	/* likewise; READ(10) of spec->bs bytes, each slot at a fixed place */
 	LOAD_READ,	/* a bio of spec->bs bytes at a random place */
 	LOAD_DELAY,	/* no command: spec->delay_ns by udelay() and ndelay() */
 	LOAD_SPIN,	/* no command: a fixed piece of work in registers */
 };
 
 struct load_dev {
-	struct file *file;		/* a reference that keeps @bdev */
+	struct file *file;		/* keeps @bdev open */
 	struct block_device *bdev;
 	unsigned int nr_blocks;		/* of spec->bs bytes; at most U32_MAX */
 };
@@ -37,16 +37,16 @@ struct load_dev {
 /* The run as its spec describes it. Valid from load_spec_parse() to load_spec_release(). */
 struct load_spec {
 	enum load_op op;
-	unsigned int qd;		/* commands in flight, of each job */
+	unsigned int qd;		/* commands in flight per job */
 	unsigned int batch;		/* submitted at a time, under a plug if above 1 */
 	unsigned int requests;		/* nr_ios of the plug: tags to allocate at a time */
 	unsigned int bs;
-	unsigned int count;		/* commands of each job; the first done ends the run */
+	unsigned int count;		/* commands of each job; the run ends with the first job */
 	unsigned int warmup;		/* commands of each job before the measured part */
 	unsigned int delay_ns;
 	unsigned int seconds;		/* longest duration of the measured part */
 	unsigned int spin;		/* 1: wait without sleeping */
-	unsigned int marked;		/* 1: markers for a plugin around the measured part */
+	unsigned int marked;		/* 1: job 0 marks the measured part for a plugin */
 	cpumask_var_t cpus;		/* each runs one job */
 	unsigned int nr_devs;
 	struct load_dev devs[LOAD_MAX_DEVS];
@@ -89,7 +89,7 @@ struct load_job {
 	struct load_slot *free;		/* a stack */
 	unsigned int nr_free;
 	unsigned int nr_taken;		/* slots taken from @completed since the run began */
-	unsigned int nr_errors;		/* written by completions, as is the next field */
+	unsigned int nr_errors;		/* completions write this and @last_error */
 	int last_error;
 	struct load_chunk *chunks;
 	unsigned int nr_chunks, max_chunks;

@@ -28,7 +28,7 @@ void load_job_done(struct load_slot *slot, int err)
 		/* Not atomic: only whether it is 0 must be exact. */
 		WRITE_ONCE(job->nr_errors, job->nr_errors + 1);
 	}
-	/* Both are full barriers: the slot is in the list before it is counted. */
+	/* Two full barriers: the slot is in the list before it is counted. */
 	llist_add(&slot->node, &job->completed);
 	completed = atomic_inc_return(&job->nr_completed);
 	if (completed == READ_ONCE(job->wake_at))
@@ -76,7 +76,7 @@ static unsigned int load_reap(struct load_job *job, unsigned int need)
 
 	if (job->nr_free < need)
 		load_wait(job, job->nr_taken + need - job->nr_free);
-	/* Checked first, because it is cheaper than an exchange; often the list is empty. */
+	/* Often the list is empty, and this check is cheaper than the exchange below. */
 	if (llist_empty(&job->completed))
 		return 0;
 	llist_for_each_entry_safe(slot, next, llist_del_all(&job->completed), node) {
@@ -119,7 +119,7 @@ static bool load_note(struct load_job *job, unsigned int came, u64 *since, u64 e
 	if (chunk->commands < LOAD_CHUNK)
 		return true;
 	now = ktime_get_ns();
-	/* A chunk of more than four seconds has no valid time. */
+	/* The time of a chunk that takes more than four seconds is not recorded correctly. */
 	chunk->ns = min_t(u64, now - *since, U32_MAX);
 	job->commands += chunk->commands;
 	job->ns += now - *since;
@@ -236,7 +236,7 @@ static int load_job_init(struct load_job *job, struct load_run *run, unsigned in
 	return 0;
 }
 
-/* Called when no command is in flight and the thread waits to be stopped or was never woken. */
+/* Called when no command is in flight. The thread waits to be stopped, or was never woken. */
 static void load_job_exit(struct load_job *job)
 {
 	unsigned int i;
@@ -310,7 +310,7 @@ int load_run(struct load_run *run, struct load_spec *spec, char error[LOAD_ERROR
 	init_completion(&run->ended);
 	err = load_jobs_init(run);
 	if (err) {
-		snprintf(error, LOAD_ERROR, "threads or memory: error %d", err);
+		snprintf(error, LOAD_ERROR, "no threads or memory for the run: error %d", err);
 	} else {
 		atomic_set(&run->nr_running, run->nr_jobs);
 		for (i = 0; i < run->nr_jobs; i++)

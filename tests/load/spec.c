@@ -140,7 +140,7 @@ static int load_check_dev(const struct load_spec *spec, struct load_dev *dev,
 	/* Each slot uses one CDB for all devices, so they need the same block size. */
 	if (spec->op == LOAD_READ_10 && bdev_logical_block_size(dev->bdev) !=
 	    bdev_logical_block_size(spec->devs[0].bdev)) {
-		snprintf(error, LOAD_ERROR, "dev: a block of %pg is %u bytes, of %pg %u", dev->bdev,
+		snprintf(error, LOAD_ERROR, "dev: %pg has blocks of %u bytes, %pg of %u", dev->bdev,
 			 bdev_logical_block_size(dev->bdev), spec->devs[0].bdev,
 			 bdev_logical_block_size(spec->devs[0].bdev));
 		return -EINVAL;

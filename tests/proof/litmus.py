@@ -78,7 +78,7 @@ def parse(path):
     if not text.startswith(f"C {path.stem}\n"):
         raise LitmusError(f"{path.name}: its first line has another name")
     if not one.code or not one.weak:
-        raise LitmusError(f"{path.name}: names no code, or no barrier")
+        raise LitmusError(f"{path.name}: has no line of code:, or none of weak:")
     return one
 
 

@@ -20,7 +20,7 @@
 #define CQE_BYTES	32
 #define LENGTH		96
 #define FIRST		36	/* bytes of the first iovec */
-#define TRIES		2000	/* of 10 ms */
+#define TRIES		2000	/* one each 10 ms */
 
 static unsigned char inquiry[6] = { 0x12, 0, 0, 0, LENGTH };
 static unsigned char data[2][LENGTH] __attribute__((aligned(512)));
@@ -107,7 +107,7 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	/* The first iovec ends with byte 35, the end of the revision; the second takes the rest. */
+	/* The first iovec takes bytes 0 to 35, up to the product revision; the second the rest. */
 	iovecs[0] = (struct iovec){ data[0], FIRST };
 	iovecs[1] = (struct iovec){ data[1], LENGTH - FIRST };
 	return one("entered", node, 0) || one("by a thread", node, IORING_SETUP_SQPOLL);

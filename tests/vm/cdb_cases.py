@@ -19,7 +19,7 @@ TOP32 = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Case:
-    """A command, and its buffers. @data: the returned data is compared as well."""
+    """A command, and its buffers. With @data the test compares the returned data as well."""
     name: str
     cdb: bytes
     din: int = 0
@@ -202,7 +202,7 @@ def _unmap() -> list[Case]:
     case("wraps-64-bits", (TOP64 - 7, 16), want=LBA_OUT_OF_RANGE, alone=True)
     case("2nd-bad", (64, 8), (BLOCKS, 1))
     case("most-descriptors", *[(8 * i, 8) for i in range(256)])
-    # scsi_debug has BUG_ON() for lists that do not add up.
+    # scsi_debug has BUG_ON() for a parameter list whose lengths disagree.
     case("one-too-many", *[(8 * i, 8) for i in range(257)], want=invalid_parameter(2), alone=True)
     case("no-list", dout=b"", want=good(), alone=True)
     case("no-descriptor", want=good(), alone=True)

@@ -116,12 +116,12 @@ def disk(ram):
 
 @pytest.fixture
 def hold(request):
-    """One smq_hold host. Its parameters (kit.hold.with_params) are passed to the module."""
+    """One smq_hold host. The fixture's parameters (kit.hold.with_params) go to the module."""
     params = dict(getattr(request, "param", {}))
     with loaded("smq_hold", io_errors=params.pop("io_errors", False), **params) as hosts:
         for lun in hosts[0].luns():
             (lun.sysfs / "timeout").write_text(str(hold_lld.TIMEOUT), encoding="ascii")
-            # One command per I/O, so that both can be counted.
+            # Without merges each I/O is one command, so the tests can count them.
             (lun.queue / "nomerges").write_text("2", encoding="ascii")
         yield hosts[0]
         settle(hosts[0])
@@ -132,7 +132,7 @@ def hold(request):
 
 @pytest.fixture(scope="module")
 def path():
-    """The node of a disk of smq_ram, whose first blocks are numbered."""
+    """The node of a disk of smq_ram. The disk's first blocks contain their own LBA."""
     with numbered_disk() as node:
         yield node
 

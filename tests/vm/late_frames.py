@@ -2,10 +2,10 @@
 """Finds data frames that arrive after a LUN reset has ended their READ.
 
 Such a frame may be written to the memory of a later command. The program uses the kernel's software
-FC, and no module of this project. It READs blocks of the disk by io_uring, each of which holds its
-own LBA, and resets the LUN again and again. A child process records the frames. The program prints
-the READs that got another block's data, and the frames that carried it. --late delays data frames,
-and no others, by MS milliseconds, as on a large fabric:
+FC, and no module of this project. Each block of the disk holds its own LBA. The program READs
+blocks by io_uring, and resets the LUN again and again. A child process records the frames. The
+program prints the READs that got another block's data, and the frames that carried that data.
+--late delays data frames, and no others, by MS milliseconds, as on a large fabric:
 
     tools/vm -- python3 -B tests/vm/late_frames.py [--seconds N] [--late MS]
 """
@@ -41,7 +41,7 @@ HEADER, PAYLOAD, FLAGS, CDB = 28, 52, 62, 64
 # Bytes of each frame that are recorded.
 SNAPLEN = 96
 SO_RCVBUFFORCE, SO_TIMESTAMPNS = 33, 35
-# Printed times are seconds since this one, on the clock of the frames' time stamps.
+# Printed times are seconds since START, on the clock of the frames' time stamps.
 START = int(time.time())
 
 
@@ -247,7 +247,7 @@ def main():
         link.patience()
         lun = link.lun()
         smqsg.clear_attentions(lun.sg)
-        # One command per READ.
+        # Without merges each READ is one command.
         (lun.queue / "nomerges").write_text("2", encoding="ascii")
         with SgDev(lun.sg) as sg:
             write_by_sg(sg, FIRST, b"".join(struct.pack("<Q", FIRST + 8 * at) * (SIZE // 8)
@@ -262,7 +262,7 @@ def main():
                 stop.set()
                 thread.join()
     print(f"{reads.done} READs, {reads.errors} with an error; {counts[0]} LUN resets, "
-          f"{counts[1]} failed; {len(reads.wrong)} READs GOOD with another block's data")
+          f"{counts[1]} failed; {len(reads.wrong)} GOOD READs with another block's data")
     found = strays(frames)
     print(f"{len(frames)} frames, of which {len(found)} carry data to a command that did not ask "
           "for them")

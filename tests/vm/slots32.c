@@ -138,7 +138,7 @@ static void run(int fd, const char *name, uint64_t list, unsigned int count, uns
 
 int main(int argc, char **argv)
 {
-	/* WRITE, READ of the same block, one beyond the end, TEST UNIT READY. */
+	/* WRITE, READ of the same block, READ beyond the end, TEST UNIT READY. */
 	struct smq_sg_slot slots[] = {
 		{ .cdb = { 0x2a, [8] = 1 }, .cdb_len = 10, .direction = SMQ_SG_OUT,
 		  .length = 512 },

@@ -59,7 +59,7 @@ def elevator(lun, name):
 
 
 def counters(host):
-    """The policy's counters of the hardware queue."""
+    """The policy's counters of hardware queue 0."""
     return debugfs.policy(host)
 
 
@@ -69,7 +69,7 @@ def effective(host):
 
 
 def stays_effective(host):
-    """Whether "bucket" stays effective for longer than a look."""
+    """Whether "bucket" stays effective for longer than a look takes."""
     return all(effective(host) == "bucket" and not time.sleep(0.1 * TIME_FACTOR) for _ in range(5))
 
 
@@ -169,8 +169,8 @@ def test_switching_and_freezing_under_verified_load(queue):
 
 
 def test_order_is_kept_within_a_cpu(queue):
-    """Without a model smq_ram executes a command when it is issued, so commands of a CPU complete
-    in the order in which the CPU queued them."""
+    """Without delays of its hardware model smq_ram executes a command when the layer issues it, so
+    commands of a CPU complete in the order in which the CPU queued them."""
     host_dir, host = queue
     lun = host.luns()[0]
     elevator(lun, "none")
@@ -302,8 +302,8 @@ def test_lost_commands_are_aborted(shared):
 
 @with_params(**SLOW)
 def test_refused_commands_are_retried(shared):
-    """The LLD refuses commands. The layer holds a refused command that was dispatched from a
-    bucket. A refused command that passed the policy is returned to the mid-layer, as with
+    """The LLD refuses commands. If a refused command was dispatched from a bucket, the layer holds
+    it. If the policy passed it to the LLD at once, the layer returns it to the mid-layer, as with
     direct."""
     choose(shared)
     with traced() as trace:

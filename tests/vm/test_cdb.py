@@ -14,7 +14,8 @@ ORACLE = {"dev_size_mb": 16, "sector_size": BLOCK, "delay": 0, "lbpu": 1, "lbpws
 @pytest.fixture(scope="module")
 def pair():
     """The open disks of smq_ram and of scsi_debug, which have the same size."""
-    # Commands that end with DID_ERROR, for a buffer of the wrong direction, are logged.
+    # io_errors, because the kernel logs commands that end with DID_ERROR: those whose buffer has
+    # the wrong direction.
     with loaded("smq_ram", io_errors=True, size_mb=16, sector_size=BLOCK) as ours, \
             loaded("scsi_debug", io_errors=True, names=("add_host", "max_luns"),
                    **ORACLE) as theirs, \
@@ -24,8 +25,8 @@ def pair():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_cdb(pair, case):
-    """The outcome equals scsi_debug's, or what the standard demands where scsi_debug does not
-    follow it."""
+    """The outcome equals scsi_debug's or, where scsi_debug does not follow the standard, what the
+    standard demands."""
     dev, oracle = pair
     data = case.data and not case.want
     got = outcome(dev.cmd(case.cdb, case.din, case.dout), data)

@@ -78,7 +78,7 @@ def test_claim_and_release(lower):
 
 
 def test_luns_of_one_host_share_an_upper_host(lower):
-    """Two claimed LUNs share an upper host. It is removed when the second LUN is released."""
+    """Two claimed LUNs share an upper host. The host is removed when the second LUN is released."""
     other = conv.host_of(lower).luns()[1]
     first, second = claim(lower), claim(other)
     assert conv.host_of(first) == conv.host_of(second)
@@ -194,7 +194,8 @@ def test_smq_sg_refuses_commands_to_a_claimed_device(lower, sg_module):
 
 
 def test_sg_io_reports_claimed_devices(lower):
-    """sg_io says that smq_conv has claimed the lower device, and sends it no WRITE."""
+    """sg_io says that smq_conv has claimed the lower device, and sends the lower device no
+    WRITE."""
     upper = claim(lower)
     host = f"host{conv.host_of(upper).number}"
     reported = json.loads(run(SG_IO, "info", "--json", lower.sg).stdout)["in_use"]
@@ -210,7 +211,7 @@ def test_sg_io_reports_claimed_devices(lower):
     release(lower)
 
 
-def beside(lower):
+def bypassed(lower):
     """The number of commands that reached a claimed device, but not through its upper LUN. sg_io
     and the driver must report the same number."""
     reported = json.loads(run(SG_IO, "info", "--json", lower.bsg).stdout)["bypassed"]
@@ -223,8 +224,8 @@ def beside(lower):
 
 
 def test_commands_by_sg_and_bsg_are_counted(lower):
-    """Commands sent to a claimed device by sg and bsg are counted; commands of its upper
-    LUN are not."""
+    """smq_conv counts commands that sg and bsg send to a claimed device, but not the commands of
+    its upper LUN."""
     assert (conv.DRIVER / "claims").read_text(encoding="ascii") == ""
     upper = claim(lower)
     fio(upper.sd, **VERIFIED)
@@ -232,7 +233,7 @@ def test_commands_by_sg_and_bsg_are_counted(lower):
     line = f"{lower.address} {upper.address} "
     assert (conv.DRIVER / "claims").read_text(encoding="ascii") == f"{line}0\n"
     for number, node in ((3, lower.sg), (5, lower.bsg)):
-        before = beside(lower)
+        before = bypassed(lower)
         run("sg_turs", f"--number={number}", node)
         fio(upper.sd, **VERIFIED | {"size": "64k"})
         conv.all_done(upper)
@@ -274,7 +275,7 @@ def test_rule_claims_a_device_before_sd(lower, klog):
         assert error.value.errno == number
     for text in (f"one for {wwid} already", "none for 'naa.1'", "is no wwid"):
         assert klog.matching(f"rules: .*{text}"), text
-    # A new rule does not claim a device that exists already, until it is removed and found again.
+    # A new rule does not claim an existing device until the device is removed and found again.
     assert os.path.exists(lower.sd) and not uppers()
     number = lower.address.partition(":")[0]
     with Uevents() as events:
@@ -322,8 +323,8 @@ def test_rules_are_parameters_of_the_module(klog):
 
 def test_upper_devices_are_suspended_first(lower):
     """The upper host is the consumer of a device link to the lower device, so the kernel suspends
-    and shuts down the upper devices first. (A suspend of all devices would end this VM, whose root
-    is a virtio device without suspend.)"""
+    and shuts down the upper devices first. The test checks only the link: a suspend of all devices
+    would end this VM, whose root is a virtio device without suspend."""
     for _ in range(2):
         upper = claim(lower)
         link, = lower.sysfs.resolve().glob("consumer:*")

@@ -222,8 +222,8 @@ def test_tags_shared_with_a_bare_lun():
             others = conv.dispatched(bare) - before
             busy = conv.host_of(upper).stats()["busy"] - busy
             print(others, busy)
-            # Normally busy is about 370. It would be 1000 if the layer did nothing but try again
-            # every 3 ms.
+            # Normally the layer tries about 370 times in vain. If it did nothing but try again
+            # every 3 ms, it would try 1000 times.
             assert busy < 5 * 150
             # A release ends although the other LUN's load always uses the tag.
             conv.release(lower)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_conv: while a device is claimed, smq_conv's own device handler (scsi_dh) replaces the
-device's."""
+"""smq_conv: while a device is claimed, a device handler (scsi_dh) of smq_conv replaces the handler
+that the device had."""
 import errno
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -18,7 +18,8 @@ TUR, READ = bytes(6), bytes.fromhex("28000000000000000800")
 MODE_SENSE_CACHING = bytes.fromhex("1a0808003000")
 MODPROBE = Path("/proc/sys/kernel/modprobe")
 CHANGED = "MODE_PARAMETERS_CHANGED"
-# ALUA states, LIO's number and the mid-layer's name for each, in the order that the test sets them.
+# LIO's number and the mid-layer's name of each ALUA state, in the order in which the test sets the
+# states.
 STATES = {1: "active/non-optimized", 2: "standby", 3: "unavailable", 0: "active/optimized"}
 
 
@@ -56,8 +57,8 @@ def change_mode(dev):
 
 
 def attention(lower, lun):
-    """Causes a unit attention of @lun and sends it a READ. Returns the unit attentions that the
-    mid-layer reported for it, and how often the READ was sent to @lower and to @lun."""
+    """Causes a unit attention of @lun, and sends @lun a READ. Returns the unit attentions that the
+    mid-layer reported for @lun, and how often the READ was sent to @lower and to @lun."""
     with Uevents() as events, SgDev(lun.sg) as dev:
         change_mode(dev)
         before = conv.dispatched(lower), conv.dispatched(lun)
@@ -89,7 +90,7 @@ def test_unit_attentions_reach_the_upper_disk(lower):
         assert attention(lower, lower) == ([CHANGED], (2, 2))
 
 
-def test_upper_device_gets_no_handler_either(lower):
+def test_no_lower_handler_means_no_upper_handler(lower):
     """If the lower device has no handler, the upper device gets none either, and the lower device
     has none after release."""
     write("/sys/bus/pseudo/drivers/scsi_debug/vpd_use_hostno", 1)

@@ -79,8 +79,8 @@ def transfer(upper, size=PAGE, count=64):
 @pytest.mark.smoke
 @pytest.mark.parametrize("what", ["sectors", "segments", "boundary"])
 def test_too_large_block_io_is_split(lower, what):
-    """smq_conv splits block I/O that was built with the old limits, and its data stays right. The
-    upper queue takes over the new limits, and later larger ones."""
+    """smq_conv splits block I/O that was built with the old limits, and the data stays right. The
+    upper queue takes over the new limits, and later takes over larger ones."""
     changes = {"sectors": {"sectors": 64}, "segments": {"segments": 5},
                "boundary": {"boundary": PAGE - 1}}
     upper = claim(lower)

@@ -2,8 +2,8 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
-"""smq_conv above scsi_debug, tcm_loop and virtio_scsi: one test does to a claimed disk all that can
-happen to it.
+"""smq_conv above scsi_debug, tcm_loop and virtio_scsi: in one test a claimed disk goes through all
+that can happen to it.
 
 The disk is claimed and released in a loop. Meanwhile threads write and read it and compare the
 data, the policy changes, and resets of the upper and the lower device end commands. Finally the
@@ -80,7 +80,8 @@ def disturb(cells, lower, upper):
 
 @pytest.mark.parametrize("name", LOWERS)
 def test_disk_is_claimed_in_a_loop(name):
-    """Verified I/O under aborts, resets, changes of the policy, claims, releases, and removal."""
+    """The data stays right under aborts, resets, changes of the policy, claims, releases, and
+    removal."""
     if name == "virtio_scsi" and not Path("/sys/bus/pci").exists():
         pytest.skip("this kernel has no PCI device")
     with LOWERS[name]() as attached, conv.module(io_errors=True):

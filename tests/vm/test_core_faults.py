@@ -73,12 +73,12 @@ def wait_refused(host_dir):
 
 
 def wait_held(host, count=1):
-    """Waits until that many commands are held."""
+    """Waits until @count commands are held."""
     wait_for(f"{count} held commands", lambda: host.attr("smq/held") == str(count))
 
 
 def test_full_device_ends_a_command_as_without_policy():
-    """The time in which the device refuses a command counts in the command's timeout. After the
+    """The time in which the device refuses a command is part of the command's timeout. After the
     timeout the caller gets TASK SET FULL. With batch, a killed caller ends as soon as with
     direct."""
     with full_devices("direct", "batch") as hosts:
@@ -122,11 +122,11 @@ def test_time_in_a_list_does_not_count_as_timeout(hold):
 
 @pytest.mark.smoke
 def test_removal_does_not_wait_for_the_timers_of_held_commands():
-    """A LUN is deleted with "direct", which holds nothing; another one with "batch"; and a host is
-    removed with "batch"."""
+    """Three removals end soon: of a LUN with "direct", which holds nothing; of a LUN with "batch";
+    and of a host with "batch"."""
     with ThreadPoolExecutor(3) as pool, full_devices("direct", "batch", "batch") as hosts:
-        # A removal that waits would wait for the timers of the commands. The test could not end it,
-        # because the directory of a host that is being removed is locked.
+        # If a removal waited, it would wait for the timers of the commands. The test could not end
+        # it, because the directory of a host that is being removed is locked.
         pids = [spawn(lambda node=host.luns()[0].sg: read(node, 10 * TIME_FACTOR))
                 for _, host in hosts]
         for host_dir, _ in hosts:
@@ -146,8 +146,8 @@ def test_removal_does_not_wait_for_the_timers_of_held_commands():
 
 @pytest.mark.smoke
 def test_held_command_is_returned_before_its_timer_expires():
-    """The layer returns a held command to the mid-layer after a second, and not only after the 60 s
-    of its timer, because the mid-layer decides for how long a command is repeated."""
+    """The layer returns a held command to the mid-layer after a second, and not only when its timer
+    expires after 60 s, because the mid-layer decides for how long a command is repeated."""
     with full_devices("batch") as ((host_dir, host),):
         before = host.stats()["errors"]
         pid = spawn(lambda: read(host.luns()[0].sg, 60))
@@ -291,9 +291,9 @@ def test_lld_sets_limits_of_a_new_lun(hold):
 
 @with_params(depth=1500, cmd_per_lun=32)
 def test_map_of_commands_has_room_for_all_advertised_commands(hold):
-    """When the LLD changes a LUN's depth, the mid-layer would allocate a new map of the LUN's
-    commands, sized by can_queue. Before that the layer allocates a map with room for the 256
-    additional commands that a policy may hold."""
+    """When the LLD changes a LUN's depth, the mid-layer may replace the LUN's map of commands by a
+    map with room for only can_queue commands. So the layer replaces the map first, by a map with
+    room for the 256 more commands that a policy may hold."""
     set_param("lun_depth", 1400)
     choose(hold, "batch")
     lun = hold.luns()[0]

@@ -33,7 +33,7 @@ class Model:
         return "last commands:\n  " + "\n  ".join(self.log[-8:])
 
     def span(self, most: int) -> tuple[int, int]:
-        """A random LBA and count, often at the edge of a page, of a leaf or of the disk."""
+        """A random LBA and count, often at the edge of a page, of a leaf (2 MiB) or of the disk."""
         count = self.random.randint(1, most)
         edge = self.random.choice([0, 2 << 20, MIB << 20, self.random.randrange(MIB << 20)])
         lba = edge // self.size + self.random.randint(-count - 8, 8)
@@ -106,7 +106,7 @@ class Model:
         assert (got.good if same else outcome(got) == MISCOMPARE), f"{got}\n{self.history()}"
 
     def verify_one(self) -> None:
-        """VERIFY that compares all blocks with one block."""
+        """VERIFY that compares each block with the same block of data."""
         lba, count = self.span(2 * PAGE // self.size + 1)
         whole = self.medium[self.piece(lba, count)]
         first = bytes(whole[:self.size])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Error handling and depth, on an LLD that keeps, loses and refuses commands.
+"""Error handling and depth, on an LLD that delays, loses and refuses commands.
 
 Most cases run under load, and every command has to end exactly once.
 """
@@ -110,7 +110,7 @@ def test_completion_and_abort_of_one_command_race(hold):
                 wait_for("8 aborts", lambda: hold.stats()["aborts"] >= 8 * repeat)
         settle(hold)
     trace.check_once()
-    # The LLD completed the commands before its abort returned, as it promised.
+    # The LLD completed each command before its abort operation returned, as the LLD promises.
     assert trace.count()["smq_taken"] == 0
 
 
@@ -126,7 +126,7 @@ ESCALATION = [
 @pytest.mark.parametrize("fails, expected", ESCALATION, ids=["lun", "target", "host"])
 def test_failed_steps_escalate(hold, fails, expected):
     with traced() as trace:
-        # The recovery starts when the host has drained; after it the load continues.
+        # The recovery starts when the host has drained; after the recovery the load continues.
         with load_on(hold.luns()[0].sd, **JOB) as load:
             for name in fails:
                 set_param(name, 1)
@@ -167,8 +167,8 @@ def test_reset_by_ioctl_with_commands_in_flight(hold, level, counter):
 
 def test_commands_of_the_error_handler_wait_for_a_reset_by_ioctl(hold):
     """A command fails without sense data during a reset, so the error handler sends REQUEST SENSE.
-    During the reset the mid-layer blocks all commands but this one, so the layer must refuse it
-    until the reset is over."""
+    During the reset the mid-layer blocks all other commands, but not REQUEST SENSE, so the layer
+    must refuse REQUEST SENSE until the reset is over."""
     lun = hold.luns()[0]
     set_param("reset_ms", 2000)
     set_param("delay_us", 800000)
@@ -318,7 +318,8 @@ def test_host_removed_with_a_lost_command():
     with loaded("smq_hold", io_errors=True) as (host,):
         lun = host.luns()[0]
         (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
-        # On a removed disk a read may fail, or find the end of the disk: then fio continues.
+        # A read of a removed disk may fail or find the end of the disk. In the second case fio does
+        # not stop by itself.
         with load_on(lun.sd, ok=False, **JOB) as load:
             set_param("lose", 2)
             wait_for("lost commands", lambda: get_param("lose") == 0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every step of error handling on smq_ram, with its data verified.
+"""Every step of error handling on smq_ram, with verified data.
 
-Several hosts recover at once, each under a load of its own. Each step takes as long as a command's
-timeout, so all hosts together need no longer than one host would.
+Several hosts recover at once, each under a load of its own. A step mostly waits for the timeout of
+a command, so all hosts together need no longer than one host would.
 """
 import errno
 import signal
@@ -42,7 +42,7 @@ def verified_load(hosts, **more):
 
 
 def escalate(host_dir, host, last):
-    """Loses a command, and makes all steps before @last fail, ROUNDS times."""
+    """ROUNDS times, loses a command and makes all steps before @last fail."""
     for done in range(1, ROUNDS + 1):
         for knob in FAILS[last]:
             host_dir.set(f"fault/{knob}", -1)
@@ -105,7 +105,7 @@ LEVELS = {"lun_reset": SG_SCSI_RESET_DEVICE, "target_reset": SG_SCSI_RESET_TARGE
           "host_reset": SG_SCSI_RESET_HOST}
 
 
-def test_fault_settings_make_that_many_resets_fail():
+def test_fault_setting_is_the_number_of_resets_that_fail():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         for name in ("lun_reset", "target_reset"):
             knob = f"fault/fail_{name}"

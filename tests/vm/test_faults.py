@@ -30,8 +30,8 @@ def test_service_time_and_queue_depth():
         host_dir.set("model/hwq_depth", 3)
         with load_on(disk, **READS | {"iodepth": 32, "time_based": True, "runtime": 60}):
             wait_for("a full queue", lambda: host.hwqs()[0]["busy_hwq"] > 0)
-            # The counters of the CPUs are read one after the other: the most frequent result is
-            # right.
+            # The counters of the CPUs are read one after the other, so a single sum may be wrong.
+            # The most frequent sum is right.
             seen = Counter((row["inflight"], row["refused"]) for row in (
                 host.hwqs()[0] for _ in range(100)))
             assert seen.most_common(1)[0][0] == (32, 29), seen

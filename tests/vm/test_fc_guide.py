@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs the commands of docs/fibre-channel.md that need no HBA, on ten LUNs of software Fibre
 Channel. Runs tools/fc-check on these LUNs and on iSCSI, and then the commands that fc-check
-proposes: after these it may only report what no command can change."""
+proposes. After these commands fc-check may report only what no command can change."""
 import json
 import re
 from pathlib import Path
@@ -87,7 +87,7 @@ def test_fc_check_on_fc(link):
         assert set(found) >= {"elevator", "add-random", "queue-depth", "uneven-depth", "timeout",
                               "dev-loss", "fast-io-fail", "hardware-queues", "smq-sg"}, found
         assert len(found["elevator"]["where"]) == LUNS
-        assert found["queue-depth"]["found"] == "queue_depth is 7, libfc's 32"
+        assert found["queue-depth"]["found"] == "queue_depth is 7, libfc's default 32"
         fix(found)
         try:
             assert set(checked("--host", name)) == {"hardware-queues"}

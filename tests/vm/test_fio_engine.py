@@ -185,7 +185,7 @@ def test_commands_refused_with_eagain_are_sent_later(ram, node, mode, batch):
     """fio submits more entries than smq_sg allows to wait. The engine submits refused entries
     again, and none is lost."""
     before = smqsg.attr(node, "refused")
-    # Without a service time each command ends before the next one is sent.
+    # With service_ns=0 each command would end before the next one is sent.
     ram[0].set("model/service_ns", 40_000_000)
     try:
         report = smq(node, rw="randwrite", bs="512", size=5 * MIB // 2, verify="crc32c",
@@ -285,8 +285,8 @@ def replay(node, log, *actions):
 
 
 def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
-    """fio learns which files a log writes to only while the job runs. If such a disk is in use, the
-    job ends before it writes."""
+    """Until the job runs, fio does not know which files a log writes to. If such a disk is in use,
+    the job ends before it writes."""
     log = replay(node, tmp_path / "log", "write 0 4096")
     run("mkfs.ext4", "-q", "-F", luns[0].sd)
     mounted = tmp_path / "mounted"
@@ -302,8 +302,8 @@ def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
 
 
 def test_log_read_in_parts_needs_adhoc(node, tmp_path):
-    """With read_iolog_chunked fio reads the log in parts, and its buffers do not stay in place, so
-    only ad hoc commands work."""
+    """With read_iolog_chunked fio reads the log in parts. Then the buffers of the job do not stay
+    in place, so only ad hoc commands work."""
     log = replay(node, tmp_path / "log", *(f"write {i << 17} {4096 << i // 8}" for i in range(32)))
     assert "fio: smq: read_iolog_chunked needs smq_mode=adhoc" in refused(
         None, read_iolog=log, read_iolog_chunked=1)
@@ -312,8 +312,8 @@ def test_log_read_in_parts_needs_adhoc(node, tmp_path):
 
 
 def test_log_with_too_large_blocks_is_refused(node, tmp_path):
-    """fio learns the block sizes of a log only while the job runs. A size that is too large is
-    reported then."""
+    """Until the job runs, fio does not know the block sizes of a log. The running job reports a
+    size that is too large."""
     log = replay(node, tmp_path / "log", "read 0 16777216")
     assert f"fio: smq: {node}: bs=16777216 is over the limit of one command, 8388608 bytes\n" in (
         refused(None, read_iolog=log))

@@ -44,7 +44,7 @@ def held(host):
 
 
 def choose(host, policy):
-    """Sets a host's policy, and keeps it effective where it has a setting for that."""
+    """Sets a host's policy, and keeps it effective if the policy has a setting for that."""
     (host.sysfs / "smq_bucket/share").write_text("0", encoding="ascii")
     (host.sysfs / "smq_steer/threshold").write_text("2", encoding="ascii")
     (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")

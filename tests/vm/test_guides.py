@@ -13,15 +13,16 @@ from kit.host import find_hosts, loaded, run, unload
 
 TOP = Path(__file__).resolve().parents[2]
 README = "README.md"
-# In the VM root runs all lines, so sudo only runs its arguments; and fewer commands are enough.
+# In the VM root runs all lines, so sudo only runs its arguments.
 PRELUDE = 'sudo() { "$@"; }\n'
+# Replaces the pages' counts and sizes: smaller ones are enough here.
 FEWER = {"--count 20000": "--count 100", "--count 1000": "--count 100", "--size=64M": "--size=1M"}
 
 pytestmark = pytest.mark.limit(120)
 
 
 def lines_of(page, title=""):
-    """The first code block after @title, or of the page if there is no title."""
+    """The first code block after @title, or the page's first code block if there is no title."""
     text = (TOP / page).read_text(encoding="utf-8")
     text = text[text.index(title):]
     return re.search(r"^\n((?:    .+\n)+)", text, re.M)[1].replace("\n    ", "\n").strip()

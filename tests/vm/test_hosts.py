@@ -49,7 +49,7 @@ def test_write_same_limit():
 
 @pytest.mark.smoke
 def test_many_hosts():
-    """Three hosts, two LUNs each: every LUN keeps its own data and has its own name."""
+    """Three hosts have two LUNs each. Every LUN keeps its own data and has its own name."""
     with loaded("smq_ram", hosts=3, luns=2, size_mb=16) as hosts:
         names = set()
         for at, lun in enumerate(lun for host in hosts for lun in host.luns()):
@@ -104,8 +104,8 @@ def test_a_tebibyte_is_sparse():
 
 
 def test_capacity_beyond_32_bits():
-    """With 16 TiB of 512-byte blocks READ CAPACITY(10) and the short block descriptor say
-    2^32-1."""
+    """On a disk of 16 TiB, with blocks of 512 bytes, READ CAPACITY(10) and the short block
+    descriptor report 2^32-1."""
     with loaded("smq_ram", size_mb=1 << 24) as hosts, SgDev(hosts[0].luns()[0].sd) as dev:
         blocks = 1 << 35
         assert dev.cmd(cdb.read_capacity_10(), din=8).data == b"\xff" * 4 + b"\0\0\2\0"

@@ -21,7 +21,7 @@ def test_fio_verify(params):
     job = VERIFY | ({} if size == 512 else {"bssplit": "4k/60:12k/20:64k/20",
                                             "blockalign": size})
     with loaded("smq_ram", size_mb=64, **params) as hosts:
-        # How many commands of sd's probe fail differs between kernels.
+        # Some commands of sd's probe fail; their number differs between kernels.
         probed = settle(hosts[0])
         fio(hosts[0].luns()[0].sd, **job)
         assert settle(hosts[0])["errors"] == probed["errors"]

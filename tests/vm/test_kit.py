@@ -11,7 +11,7 @@ from kit.host import (Disk, ModuleError, SgDev, fio, is_loaded, load, loaded, se
 
 @pytest.mark.smoke
 def test_good_command(disk):
-    """An INQUIRY through the sg and the disk's node."""
+    """An INQUIRY through the sg node and through the disk's node."""
     for path in (disk.sd, disk.sg):
         with SgDev(path) as dev:
             got = dev.cmd(bytes([0x12, 0, 0, 0, 96, 0]), din=128)
@@ -50,7 +50,7 @@ def test_bad_parameter_raises():
 
 
 def test_busy_module_stays(disk):
-    """unload() fails on a module in use, and works when it is not."""
+    """unload() fails while a module is in use."""
     with Disk(disk.sd):
         with pytest.raises(ModuleError, match="in use"):
             unload("smq_ram", seconds=0.2)

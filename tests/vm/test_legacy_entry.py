@@ -171,7 +171,7 @@ def test_lost_commands_are_aborted_and_repeated(host):
             assert host.stats()["aborts"] == aborts
         stats = settle(host)
     trace.check_once()
-    # The driver completed the other four itself, in its abort.
+    # With eh_done=1 the driver itself completed the other four lost commands, in its abort.
     assert trace.count()["smq_taken"] == 4
     assert stats["timeouts"] == 8 and stats["host_resets"] == 0
 

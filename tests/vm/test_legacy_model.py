@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policy legacy-model: commands take the locks of the path before multiqueue, and move the
-right data."""
+"""The policy legacy-model: commands take the locks that the kernel took before multiqueue, and
+their data stays right."""
 import time
 
 import pytest

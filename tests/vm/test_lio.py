@@ -38,8 +38,8 @@ def rd_disk(io_errors=False, **attrib):
 
 @contextmanager
 def iblock_disk(io_errors=False, lower=None, **attrib):
-    """A target with a block device at LUN 0, a disk of smq_ram. Yields the configfs directory of
-    smq_ram's host, the target's TPG, and the disk."""
+    """A target whose LUN 0 has a disk of smq_ram as its backstore. Yields the configfs directory of
+    smq_ram's host, the target's TPG, and the target's disk."""
     with ram_host(**lower or {}) as (ram_dir, ram), \
             iblock("ib", ram.luns()[0].sd, **attrib) as store, lio_fabric(io_errors):
         wwn = Wwn()
@@ -347,6 +347,6 @@ def test_wwn_removed_under_load():
             wwn.remove()
             assert any(job["error"] for job in load_.result()["jobs"])
         wait_for("the host to go", lambda: not find_hosts("smq_lio"))
-        # The directory is empty, but it still holds a reference to the module.
+        # The fabric's directory is empty, but it still holds a reference to the module.
         said = run("rmmod", "smq_lio", ok=False)
         assert said.returncode and "in use" in said.stderr

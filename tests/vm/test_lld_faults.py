@@ -122,7 +122,7 @@ def test_programs_see_injected_faults(lld):
         faults.arm("short", count=1)
         one = dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512)
         assert (one.status, one.resid) == (0, 512)
-        # A fault for LBA 100 does not hit this READ. The short WRITE wrote its first half only.
+        # A fault for LBA 100 does not hit this READ. The short WRITE wrote only half of its data.
         faults.arm("wrong_status", count=1, status=RESERVATION_CONFLICT,
                    first_lba=100, last_lba=100)
         assert dev.cmd(READ, din=4096).data == b"\x5a" * 2048 + bytes(2048)

@@ -85,7 +85,8 @@ def test_the_largest_number_of_hosts():
     ({}, CPUS, 0), ({"hw_queues": 1}, 1, 0), ({"hw_queues": 1, "poll_queues": 1}, 1, 1),
     ({"poll_queues": CPUS}, CPUS, CPUS)], ids=["default", "one", "one-and-one", "all"])
 def test_host_has_the_given_hardware_queues(given, hw, poll):
-    """The host has as many hardware queues as the parameters say, and each CPU is mapped to one."""
+    """The host has as many hardware queues as the parameters say, and each CPU is mapped to one of
+    them."""
     with loaded("smq_ram", size_mb=16, **given) as hosts:
         assert int(hosts[0].attr("smq/hw_queues")) == hw
         assert int(hosts[0].attr("smq/poll_queues")) == poll

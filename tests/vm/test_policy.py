@@ -32,21 +32,21 @@ EXPENSIVE = {"in_commit": 1, "doorbell_us": DOORBELL_US,
 
 
 def choose(host, policy, **limits):
-    """Sets a host's policy, after the limits of batch."""
+    """Sets the limits of batch, and then a host's policy."""
     for name, value in limits.items():
         (host.sysfs / "smq_batch" / name).write_text(str(value), encoding="ascii")
     (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
 
 
 def read(lun, seconds):
-    """Sends a READ with a timeout of its own."""
+    """Sends a READ whose timeout is @seconds."""
     with SgDev(lun.sg) as sg:
         return sg.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000 * seconds)
 
 
 def raise_depth(hold, depth):
-    """Makes the policy advertise more commands than the device takes, by a command that smq_hold
-    refuses."""
+    """Sends a command that smq_hold refuses. The policy then advertises more commands than the
+    device takes."""
     set_param("refuse", 1)
     assert read(hold.luns()[0], 20).good
     wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
@@ -91,7 +91,7 @@ def test_more_is_advertised_for_an_expensive_doorbell():
 
 def test_more_is_advertised_only_while_commands_are_held(hold):
     """More is advertised while the device is full and commands are held, and for a while after
-    that. This happens a second time, too."""
+    that. The second time is like the first."""
     choose(hold, "batch")
     for _ in range(2):
         assert depths(hold) == (16, 16, 16)
@@ -113,7 +113,7 @@ def test_more_is_advertised_only_while_commands_are_held(hold):
 def test_expensive_doorbells_are_shared(hold):
     """Commands submitted one by one at QD32 need at most one doorbell for eight commands. On a busy
     machine a batch may end with fewer, because its time is over or the device has no commands left:
-    one good attempt of six is enough. The hardware queue's counters agree."""
+    one good attempt of six is enough. The hardware queue's counters show the same."""
     choose(hold, "batch", usecs=10000)
     disk = hold.luns()[0].sd
     with load_on(disk, **ONE):
@@ -145,7 +145,7 @@ def test_one_command_at_a_time_is_not_held(hold):
     before = hold.stats()["done"]
     report = fio(hold.luns()[0].sd, **ONE | {"iodepth": 1, "runtime": 1})
     assert get_param("commits") >= settle(hold)["done"] - before > 50
-    # No command waited until the batch's time, 10 ms, was over: usually one takes a tenth of that.
+    # Most commands did not wait until the batch's 10 ms were over: usually one takes 1 ms.
     assert report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"] < 9000000
 
 
@@ -158,7 +158,7 @@ def test_time_and_bytes_end_a_batch(hold):
     fio(lun.sd, **ONE | {"runtime": 1})
     set_param("delay_us", 400000)
     with load_on(lun.sd, **ONE | {"iodepth": 20}):
-        # No slow command has ended yet, so no batch waited for the end of commands issued before.
+        # No slow command has ended yet: the limit of time ended the batches, not a completion.
         wait_for("20 commands with the device", lambda: get_param("inflight") == 20)
     choose(hold, "batch", bytes=4096, usecs=10000)
     set_param("commits", 0)
@@ -232,12 +232,12 @@ def test_task_set_full_lowers_the_inner_depth():
                 for name, value in (("count", repeats(20)), ("every", 53),
                                     ("kind", "task_set_full")):
                     host_dir.set(f"fault/{name}", value)
-                wait_for("the storm", lambda: host_dir.get("fault/count") == "0")
+                wait_for("the last fault", lambda: host_dir.get("fault/count") == "0")
             stats = settle(host)
         assert trace.check_once() >= total_ios(load.result())
         advertised, inner, most = depths(host)
         assert advertised == 256 and most == 128 and inner < 128
-        # The layer did not report the refusals to the mid-layer.
+        # The layer did not report TASK SET FULL to the mid-layer.
         assert stats["errors"] == before and stats["held_full"] >= repeats(20)
         with load_on(lun.sd, **JOB | {"iodepth": 4}):
             wait_for("a growing depth", lambda: depths(host)[1] > inner + 3)
@@ -408,7 +408,7 @@ def test_lun_deleted_while_commands_are_held(hold):
             (gone.sysfs / "delete").write_text("1", encoding="ascii")
             load.kill()
         assert stay.running
-    wait_for("its nodes to go", lambda: len(hold.luns()) == 1)
+    wait_for("the deleted LUN to go", lambda: len(hold.luns()) == 1)
 
 
 def test_unloading_is_refused_while_commands_are_held(hold):

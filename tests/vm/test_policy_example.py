@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The policy of another module, smq_example, which moves commands to other hardware queues."""
+"""A policy in a module of its own, smq_example: it moves commands to other hardware queues."""
 import time
 
 import pytest
@@ -17,8 +17,8 @@ READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "tim
 
 
 @pytest.fixture(autouse=True)
-def gone():
-    """After each test the module can be unloaded: its policy is freed with its last command."""
+def unload_example():
+    """Unloads smq_example after each test: its policy is freed when the last command of it ends."""
     yield
     if is_loaded("smq_example"):
         unload("smq_example")
@@ -37,7 +37,7 @@ def test_the_name_of_a_policy_loads_its_module(ram, klog):
     before = [row["done"] for row in ram.hwqs()]
     fio(ram.luns()[0].sd, **VERIFY)
     plain = [row["done"] - old for row, old in zip(ram.hwqs(), before, strict=True)]
-    # Which hardware queue gets them differs between kernels.
+    # Which hardware queue gets the commands differs between kernels.
     assert max(plain) > 1000 > 100 > min(plain)
     choose(ram, "example")
     assert is_loaded("smq_example") and ram.policy() == "example"
@@ -60,7 +60,8 @@ def test_the_name_of_a_policy_loads_its_module(ram, klog):
 
 @with_params(in_commit=1, hw_queues=2, delay_us=1000)
 def test_the_doorbell_rings_for_moved_commands(hold):
-    """smq_hold starts no command before the doorbell of the command's own hardware queue."""
+    """smq_hold starts no command before the doorbell of the hardware queue that the command is
+    on."""
     choose(hold, "example")
     before = settle(hold)["errors"]
     (hold.sysfs / "smq_example/most").write_text("4", encoding="ascii")
@@ -81,7 +82,7 @@ def test_lost_command_delays_freeing_of_its_policy(hold):
         start = time.monotonic()
         choose(hold, "direct")
         assert time.monotonic() - start < 0.5 and hold.policy() == "direct"
-        # The policy has seen that command: the module still cannot be unloaded.
+        # The policy has seen the lost command, so the module still cannot be unloaded.
         with pytest.raises(ModuleError):
             unload("smq_example", 0)
         wait_for("the abort", lambda: hold.stats()["aborts"])

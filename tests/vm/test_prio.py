@@ -47,7 +47,8 @@ def wait_effective(host):
 
 @pytest.fixture(scope="module", name="both")
 def both_fixture():
-    """A host and its directory, used by all tests; its LUN has a queue of four."""
+    """Yields the directory of a host, and the host, which all tests use. The queue_depth of its LUN
+    is DEPTH."""
     with ram_host(hw_queues=1) as (host_dir, host):
         lun = host.luns()[0]
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
@@ -69,7 +70,7 @@ def host_fixture(both):
     """Yields the host. At the end restores its settings, and checks that no command has timed out
     and that none is held."""
     host_dir, host = both
-    # A request of this size takes a tenth of a second at 10 MB/s. Newer kernels write more at once.
+    # A request of 1 MiB takes a tenth of a second at 10 MB/s. Newer kernels would send larger ones.
     limit_requests(host.luns()[0], 1024)
     before = settle(host)
     yield host
@@ -166,10 +167,11 @@ def test_bad_settings_are_refused(host):
 
 
 def sync_writes(host, policy):
-    """How long sync writes take, in seconds, while async ones wait."""
+    """Returns how long sync writes take, in seconds, while async writes wait."""
     lun = host.luns()[0]
     choose(host, "direct")
-    # With more requests some would wait for a tag, before a policy sees them.
+    # If there were more than 96 requests, some would wait for a tag, and the policy would not see
+    # them yet.
     with writing(lun, 96 * BLOCK, merges=False, again=True), direct_file(lun) as write:
         time.sleep(0.3)
         choose(host, policy)
@@ -182,7 +184,8 @@ def sync_writes(host, policy):
 
 @pytest.mark.smoke
 def test_sync_writes_go_first(both, host):
-    """A sync write waits for the four commands that the device has, not for all waiting ones."""
+    """A sync write waits for the four commands that the device has, but not for commands that wait
+    themselves."""
     both[0].set("model/service_ns", 4000000)
     # On a busy machine the async writer may not keep the device full: then the comparison is
     # repeated.
@@ -197,7 +200,7 @@ def test_sync_writes_go_first(both, host):
 
 @pytest.mark.smoke
 def test_bytes_per_second(host):
-    """The rate applies to writes and to reads, and the data that is read is right."""
+    """The rate applies to writes and to reads, and reads return the right data."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=8 * MB)
     wait_effective(host)
@@ -229,8 +232,8 @@ def test_a_file_is_saved_while_many_writes_wait(host):
 
 
 def test_small_writes_do_not_delay_a_large_write(host):
-    """A large write waits for a second at this rate. After 0.9 s four small writes are queued. They
-    must not use up the bytes for which the large write has waited: all five take about 1.1 s."""
+    """At this rate a large write waits for a second. After 0.9 s four small writes are queued. They
+    must not use up the bytes that the large write waits for: all five writes take about 1.1 s."""
     lun = host.luns()[0]
     choose(host, "prio", bytes_per_sec=MB)
     wait_effective(host)
@@ -270,7 +273,7 @@ def test_waiting_commands_are_dispatched_at_once_for_a_drain(host, end):
 
 
 def test_waiting_for_a_rate_is_no_timeout(host):
-    """Commands wait for the rate longer than their timeout, and none times out."""
+    """Because of the rate, commands wait for longer than their timeout, and none times out."""
     lun = host.luns()[0]
     timeout = (lun.sysfs / "timeout").read_text(encoding="ascii")
     (lun.sysfs / "timeout").write_text("1", encoding="ascii")
@@ -324,7 +327,7 @@ def test_lun_removed_while_its_commands_wait(both, host):
             done.result(20)
     finally:
         writer.close()
-    wait_for("its nodes to go", lambda: len(host.luns()) == 1)
+    wait_for("the removed LUN to go", lambda: len(host.luns()) == 1)
 
 
 def test_changes_under_verified_load_lose_nothing(both, host):

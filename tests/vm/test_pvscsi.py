@@ -8,8 +8,8 @@
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
 """Every stage of the conversion of smq_pvscsi, on QEMU's device.
 
-The stages' drivers differ only in how a command gets to the ring, so all of them have the same
-tests.
+The drivers of the stages differ only in how a command gets to the ring, so the same tests run for
+all stages.
 """
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -36,7 +36,7 @@ READ_10 = bytes.fromhex("28000000000000000800")
 
 
 def all_done(host, stage):
-    """Checks that the layer, if the stage uses it, has counted every command once."""
+    """If the stage uses the layer, checks that the layer has counted every command once."""
     if stage != OLD:
         settle(host)
         wait_for("queued and done to agree", lambda: (
@@ -47,7 +47,7 @@ stages = pytest.mark.parametrize("stage", STAGES, ids=NAMES)
 # Error handling and removal are the same from PREALLOC on.
 recovering = pytest.mark.parametrize("stage", [OLD, LCK, HWQ, QUEUES],
                                      ids=[NAMES[stage] for stage in (OLD, LCK, HWQ, QUEUES)])
-# HWQ has the slots of LCK, and both have the layer's error handling.
+# HWQ needs no test of removal: its slots are those of LCK, and the layer handles errors for both.
 removed = pytest.mark.parametrize("stage", [OLD, LCK, QUEUES],
                                   ids=[NAMES[stage] for stage in (OLD, LCK, QUEUES)])
 
@@ -77,7 +77,7 @@ def test_verified_io_and_passthrough(stage):
 
 
 @pytest.mark.parametrize("stage", [LCK, COMMIT], ids=[NAMES[LCK], NAMES[COMMIT]])
-def test_bucket_policy_on_its_one_queue(stage):
+def test_bucket_policy_on_a_host_with_one_queue(stage):
     with bound(stage) as host:
         disk = host.luns()[0]
         write(host.sysfs / "smq_bucket/share", 0)
@@ -151,7 +151,7 @@ def plugged(monitor, host, node):
 
 @removed
 def test_command_that_the_device_ends_late_is_aborted(monitor, stage):
-    """A command takes 2.5 s. An abort does not make the device end it earlier."""
+    """A command takes 2.5 s, even if the driver aborts it earlier."""
     with bound(stage, io_errors=True) as host:
         disk = host.luns()[0]
         with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \
@@ -174,7 +174,7 @@ def test_disk_unplugged_under_load(monitor, stage):
             with load_on(stays.sd, to_end=True, **VERIFIED):
                 with plugged(monitor, host, "spare") as lun:
                     at = lun.address
-                    sd = wait_for("its disk", lambda at=at: next(
+                    sd = wait_for("the disk's sd node", lambda at=at: next(
                         (one.sd for one in host.luns() if one.address == at and one.sd), ""))
                     job = load_on(sd, ok=False, **LOAD)
                     with job as pulled:
@@ -189,8 +189,8 @@ def test_disk_unplugged_under_load(monitor, stage):
 
 @removed
 def test_a_device_that_was_shut_down_stays_stopped(stage):
-    """Error handling after the shutdown does not start the device again, because the device would
-    write to the memory of the next kernel. Commands fail and do not wait."""
+    """Error handling after the shutdown does not start the device again: a started device would
+    write to the memory of the next kernel. Commands fail at once."""
     with bound(stage, io_errors=True) as host:
         disk = host.luns()[0]
         with quiescer(), SgDev(disk.sg) as sg:

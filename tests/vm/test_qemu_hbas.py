@@ -35,12 +35,12 @@ from kit.targetcli import TOP
 
 README = TOP / "target-configs/README.md"
 SECTION = "## Disks of a QEMU guest"
-# The modules to load for a driver that needs more than its own.
+# The modules to load for a driver that needs other modules than its own.
 MODULES = {"uas": ("xhci_pci", "uas")}
 
 
 def rows():
-    """The README's table: drivers, each with the options of its HBAs."""
+    """Reads the README's table. Returns a dict: for each driver, the QEMU options of its HBAs."""
     text = README.read_text(encoding="utf-8").partition(SECTION)[2]
     found = {}
     for driver, options in re.findall(r"^\| [^|]+ \| (\w+) \| `([^`]+)` \|$", text, re.M):
@@ -52,8 +52,8 @@ ROWS = rows()
 
 
 def test_this_vm_has_the_options_of_the_readme():
-    """This file's VM has the options of the README: a test with other options would prove
-    nothing."""
+    """The VM of this file has the options that the README gives. With other options the tests would
+    prove nothing about the README."""
     text = Path(__file__).read_text(encoding="utf-8")
     words = " ".join(re.findall("^# vm: --qemu '(.*)'$", text, re.M))
     ours = re.sub(r"{disk:(\w+):8}", r"\1.img", words)
@@ -61,16 +61,17 @@ def test_this_vm_has_the_options_of_the_readme():
 
 
 def hosts():
-    """All SCSI hosts."""
+    """Returns the numbers of all SCSI hosts."""
     return {int(path.name[4:]) for path in SCSI_HOSTS.glob("host*")}
 
 
-# On Linux 7.2 mptsas reads past the end of an array, and the kernel reports that.
+# mptsas is no smoke test: on Linux 7.2 it reads past the end of an array, and the kernel reports
+# that.
 @pytest.mark.parametrize("driver", [
     pytest.param(driver, marks=() if driver == "mptsas" else pytest.mark.smoke)
     for driver in ROWS])
 def test_stock_driver_finds_its_disk(driver):
-    """Each HBA's stock driver finds its disk, which returns the data that was written."""
+    """Each HBA's stock driver finds the HBA's disk, which returns the data that was written."""
     count = len(ROWS[driver])
     with KernelLog() as log:
         before = hosts()

@@ -11,7 +11,7 @@ from kit.ramdir import ram_hosts
 from kit.trace import traced
 
 # The first time, the mid-layer lowers the depth by one after eleven TASK SET FULL that are at least
-# 64 ms apart. Later a single one is enough.
+# 64 ms apart. Later a single TASK SET FULL is enough.
 HOSTS, STORMS, DEPTH, STEPS = 5, 4, 8, 1
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
@@ -24,8 +24,8 @@ def attribute(lun, name):
 
 
 def storm(host_dir, host):
-    """STORMS times: the device refuses every other command until the depth has fallen, and then
-    none until the depth has risen again."""
+    """Repeats this STORMS times: the device refuses every other command until the depth has fallen,
+    and then no command until the depth has risen again."""
     lun = host.luns()[0]
     for _ in range(STORMS):
         host_dir.arm("task_set_full", every=2, count=-1)
@@ -52,7 +52,7 @@ def test_depth_falls_in_a_storm_and_rises_again():
         commands = trace.check_once()
         jobs = [load.result()["jobs"][0] for load in loads]
         assert all(job["read"]["total_ios"] > 16 for job in jobs), "nothing was verified"
-        # Each refused attempt counted as a command.
+        # The trace counts each attempt that the device refused as a command.
         refused = sum(int(host_dir.get("fault/injected")) for host_dir, _ in hosts)
         assert refused >= HOSTS * (11 + STORMS - 1)
         assert commands >= refused + sum(job["write"]["total_ios"] + job["read"]["total_ios"]

@@ -31,8 +31,8 @@ pytestmark = pytest.mark.usefixtures("sg_module")
 
 @dataclass
 class Waiting:
-    """A process whose command waits for a tag, its LUN, and the files whose commands have the
-    tags."""
+    """A process whose command waits for a tag, the command's LUN, and the files whose commands have
+    the tags."""
     pid: int
     lun: Lun
     others: list[SlotFile]
@@ -49,8 +49,8 @@ class Waiting:
 
 
 def one_command(path: str, notify: int, then: Callable[[Ring], int]) -> Callable[[], int]:
-    """Makes the work of the process: submits one command, writes a byte to the descriptor @notify,
-    and returns the result of @then(ring)."""
+    """Returns the function that the process runs: it submits one command, writes a byte to the
+    descriptor @notify, and returns the result of @then(ring)."""
     def work():
         with SlotFile(path) as file, Ring(4, SETUP_SQE128 | SETUP_CQE32) as ring:
             raw = push_adhoc(ring, file.fd, TUR)
@@ -100,7 +100,8 @@ def answer(ring: Ring) -> int:
 
 
 def closed(ring: Ring) -> int:
-    """Closes the ring before the command has ended; the process runs on for a while."""
+    """Closes the ring before the command has ended. Returns later, so that the process still
+    runs when the command gets its tag."""
     ring.close()
     time.sleep(HELD / 1e9)
     return 0
@@ -145,7 +146,8 @@ def waiting_command(then: Callable[[Ring], int] = answer, send=one_command) -> I
 
 
 def wait_ended(process):
-    """Waits until the command neither waits nor is in flight, whether the process runs or not."""
+    """Waits until the process's command neither waits nor is in flight. The process may be
+    stopped."""
     path = smqsg.node(process.lun)
     wait_for("the command to get its tag", lambda: not smqsg.attr(path, "waiting"))
     smqsg.idle(path)
@@ -166,8 +168,8 @@ def test_iovecs_are_read_at_submission():
 
 @pytest.mark.smoke
 def test_a_command_is_sent_while_its_process_is_stopped():
-    """A command is sent while its process is stopped. After it has ended other commands can have
-    its place and its tag. The process finds the result when it continues."""
+    """A command is sent while its process is stopped. After the command has ended, other commands
+    can have its place and its tag. The process finds the result when it continues."""
     with waiting_command() as process:
         process.stop()
         wait_ended(process)
@@ -231,7 +233,7 @@ def test_data_of_waiting_commands_is_locked_memory():
                     # A command without data does not count.
                     kept.append(push_adhoc(ring, file.fd, TUR, 5))
                     ring.submit()
-                    # One command is sent; one waits with its nine pages.
+                    # One command is sent; one waits, and its data counts as nine pages.
                     assert sorted(ring.wait(6)) == [
                         (0, 0), (1, 0), *((number, -errno.EAGAIN) for number in (2, 3, 4)), (5, 0)]
             return 0
@@ -241,8 +243,8 @@ def test_data_of_waiting_commands_is_locked_memory():
 
 
 def test_data_is_locked_memory_until_it_is_unpinned():
-    """Data still counts as locked memory after the wait, because its pages are pinned until the
-    command ends."""
+    """When a command no longer waits for a tag, its data still counts as locked memory, because the
+    pages are pinned until the command ends."""
     with ram_host(depth=1, hw_queues=1) as (host_dir, host):
         path = smqsg.node(host.wait_luns(1)[0])
         host_dir.set("model/service_ns", HELD)

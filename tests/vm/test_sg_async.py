@@ -20,7 +20,7 @@ GET_REQUEST_TABLE, SET_COMMAND_Q, GET_COMMAND_Q = 0x2286, 0x2271, 0x2270
 ROW = struct.Struct("bbbbiQIi")
 INQUIRY = cdb.inquiry(96)
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-# The largest number of a file's commands whose results have not been read.
+# How many commands of one file may have results that have not been read.
 MAX_UNREAD = 1024
 
 
@@ -56,7 +56,7 @@ def node(lun):
 
 @pytest.fixture
 def slow(lun):
-    """Commands that move data take half a second."""
+    """During the test, commands that move data take half a second."""
     with smqsg.slow(0.5):
         yield
         smqsg.idle(smqsg.node(lun))
@@ -73,7 +73,7 @@ def number(fd: int, request: int) -> int:
 
 
 def put(fd: int, request: int, value: int) -> None:
-    """Calls an ioctl with an int."""
+    """Calls an ioctl that takes an int."""
     fcntl.ioctl(fd, request, struct.pack("i", value))
 
 
@@ -115,7 +115,7 @@ HEADERS = {
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", HEADERS)
 def test_results_are_the_same_as_with_sg(pair, arena, name):
-    """write() and read() return the same as on sg's node."""
+    """write() and read() return the same on smq_sg's node as on sg's."""
     want = HEADERS[name]
     answers = []
     for fd in pair:
@@ -126,7 +126,7 @@ def test_results_are_the_same_as_with_sg(pair, arena, name):
 
 
 def test_short_write_fails_as_with_sg(pair, arena):
-    """A write() that is shorter than a header fails as it does on sg's node, at every length."""
+    """A write() of any length that is shorter than a header fails as it does on sg's node."""
     full = ctypes.sizeof(sgio.SgIoHdr)
     for size in range(full):
         theirs, ours = (sgheader.write(fd, V3(TUR), arena, short=full - size) for fd in pair)
@@ -134,7 +134,8 @@ def test_short_write_fails_as_with_sg(pair, arena):
 
 
 def test_older_headers_are_refused(node):
-    """A write() of a header of interface 1 or 2 fails with ENOSYS, as for an unknown interface."""
+    """A write() of a header of interface 1 or 2 fails with ENOSYS, as one of an unknown interface
+    does."""
     header = struct.pack("iii", 0, 36 + 96, 1).ljust(36, b"\0") + INQUIRY
     with pytest.raises(OSError) as caught:
         os.write(node, header)
@@ -142,8 +143,8 @@ def test_older_headers_are_refused(node):
 
 
 def test_read_waits_for_a_result(node, arena):
-    """read() without a result fails with EAGAIN if O_NONBLOCK is set; otherwise it waits, and a
-    signal ends the wait."""
+    """If there is no result, read() fails with EAGAIN if O_NONBLOCK is set. Otherwise it waits, and
+    a signal ends the wait."""
     os.set_blocking(node, False)
     assert sgheader.read(node, V3(TUR), arena).error == errno.EAGAIN
     os.set_blocking(node, True)
@@ -171,7 +172,8 @@ def test_short_read_keeps_the_result(node, arena):
 
 @pytest.mark.smoke
 def test_read_returns_results_by_pack_id(node, arena):
-    """read() returns results by pack_id, in any order, or the oldest one."""
+    """With SG_SET_FORCE_PACK_ID read() returns the result of one pack_id, otherwise the oldest
+    result."""
     for pack_id in range(40):
         assert not sgheader.write(node, read_cmd(pack_id), arena)
     wait_for("40 results", lambda: number(node, GET_NUM_WAITING) == 40)
@@ -248,8 +250,8 @@ def test_command_q_stays_until_a_header_of_interface_3(pair, arena):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_depth_is_not_exceeded(lun, node, arena, slow):
-    """The device's depth is not exceeded. A nonblocking write() gets an error, and poll() shows
-    when there is room."""
+    """The device's depth is not exceeded. Without room a nonblocking write() fails, and poll()
+    shows when there is room again."""
     path = smqsg.node(lun)
     with smqsg.depth(lun, 4):
         os.set_blocking(node, False)
@@ -309,7 +311,7 @@ def test_sigio_reports_a_result(node, arena):
 
 
 def test_two_readers_get_one_result_each(node, arena, slow):
-    """Two readers that wait for a result get one each."""
+    """If two readers wait, each gets one of two results."""
     got = []
 
     def fetch():
@@ -342,8 +344,8 @@ def test_close_does_not_wait_for_commands(lun, arena, slow):
 
 
 def test_buffers_of_a_closed_file_are_not_written(lun, arena, slow):
-    """After close() smq_sg does not copy a command's data to its buffer, which the program may
-    already use for something else."""
+    """After close() smq_sg does not copy a command's data to the command's buffer: the program may
+    already use that memory for something else."""
     odd = V3(cdb.blocks(cdb.READ_10, 0, 1), 511, at=1)
     with smqsg.opened(smqsg.node(lun)) as (fd,):
         assert not sgheader.write(fd, odd, arena)

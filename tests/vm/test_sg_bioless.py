@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Slots whose requests have no bio: which slots these are, and that their commands have the same
+"""Slots whose requests have no bio: which slots need none, and that their commands have the same
 results as other commands."""
 import mmap
 import os
@@ -24,13 +24,15 @@ TAGS = 16
 
 
 class Mapped:
-    """Counts the scatterlists that the mid-layer makes: one for each request with a bio."""
+    """Counts the scatterlists that the mid-layer makes: it makes one for each request with a
+    bio."""
 
     def __init__(self, calls_so_far):
         self._calls, self._seen = calls_so_far, calls_so_far()
 
     def since(self) -> int | None:
-        """Returns the number since the last call, or None if the kernel has no kprobes."""
+        """Returns how many scatterlists the mid-layer has made since the last call of since(), or
+        None if the kernel has no kprobes."""
         before, self._seen = self._seen, self._calls()
         return None if before is None else self._seen - before
 
@@ -56,8 +58,8 @@ def scsi_debug(**params):
 
 
 def run_with_all_tags(file):
-    """Runs the file's first slots, one for each tag. The device is slow, so that the first command
-    has not ended when the last one gets its tag."""
+    """Runs as many of the file's slots as there are tags. The device is slow, so that the first
+    command has not ended when the last one gets its tag."""
     delay = smqsg.SCSI_DEBUG / "delay"
     delay.write_text("100", encoding="ascii")
     assert file.run(range(TAGS)) == (0, 0)
@@ -67,8 +69,8 @@ def run_with_all_tags(file):
 @pytest.mark.smoke
 @FLAGS
 def test_the_first_command_of_a_tag_has_a_bio(flags):
-    """A tag's first command has a bio, because the mid-layer must prepare its request, which has no
-    abort_work yet. The tag's later commands have no bio."""
+    """A tag's first command has a bio: the request of that tag has no abort_work yet, so the
+    mid-layer must prepare it. The tag's later commands have no bio."""
     area = Memory(TAGS * BLOCK)
     with scsi_debug() as (path, _), SlotFile(path, TAGS, held_share=100) as file, mapped() as made:
         assert file.lend(0, area) == 0
@@ -79,14 +81,14 @@ def test_the_first_command_of_a_tag_has_a_bio(flags):
             run_with_all_tags(file)
             assert area[:] == numbered_blocks(0, TAGS)
             count = made.since()
-            # Before the first turn only few tags had been used.
+            # Before the first turn commands had used only few of the tags.
             assert count is None or (0 < count <= TAGS if not turn else not count), (turn, count)
 
 
 @pytest.mark.smoke
 @FLAGS
 def test_three_pieces_need_a_bio(flags):
-    """Only a command whose data is in three pieces of memory has a bio; one or two pieces need
+    """A command has a bio if its data is in three pieces of memory. With one piece or two it has
     none."""
     # All pages of the area are the same page.
     area = OnePage(4 * PAGE)
@@ -150,7 +152,8 @@ def test_elevators_need_a_bio(way):
 @FLAGS
 @pytest.mark.parametrize("dif, dix", ((1, 1), (2, 1), (1, 0)))
 def test_hosts_with_protection_information(dif, dix, flags):
-    """On such hosts the mid-layer prepares commands with a list of protection data."""
+    """On these hosts the mid-layer prepares the commands, and gives each a list of protection
+    data."""
     area = Memory(TAGS * BLOCK)
     with scsi_debug(dif=dif, dix=dix) as (path, _), mapped() as made, \
             SlotFile(path, TAGS, held_share=100) as file:
@@ -167,15 +170,16 @@ def test_hosts_with_protection_information(dif, dix, flags):
             counts.append(made.since())
         if None in counts:
             return
-        # Half of the slots may hold a request, which keeps the list that the mid-layer made. A slot
-        # gives up its request if a run begins before the last tag of the previous run is free.
+        # Half of the slots may hold a request. A held request keeps the list that the mid-layer
+        # made. A slot gives up its request if a run begins before the last tag of the previous run
+        # is free.
         first, *later = counts
         assert first == max(counts) == TAGS
         assert min(later) == (TAGS // 2 if flags else TAGS)
 
 
-# Faults of the device, or on the way to it, which hit one command; and for each fault the steps of
-# error handling that fail.
+# Faults that hit one command, on the way to the device or in it: the kind, its settings, and the
+# steps of error handling that fail.
 FAULTS = (("status", {"status": 8, "count": 2}, ()), ("task_set_full", {"count": 2}, ()),
           ("sense", {}, ()), ("short", {}, ()), ("wrong_status", {}, ()), ("dropped", {}, ()),
           ("lost", {}, ()), ("timeout", {}, ()), ("lost", {}, ("fail_abort",)),
@@ -184,8 +188,8 @@ FAULTS = (("status", {"status": 8, "count": 2}, ()), ("task_set_full", {"count":
 
 
 def retries_of_sd(lun):
-    """Makes sd read a page. sd's command leaves its number of retries in the tag that this CPU uses
-    next."""
+    """Makes sd read a page. sd's command leaves its number of retries in the request of the tag
+    that this CPU uses next."""
     disk = os.open(lun.sd, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
     with mmap.mmap(-1, PAGE) as page:
         assert os.preadv(disk, [page], 0) == PAGE
@@ -193,12 +197,12 @@ def retries_of_sd(lun):
 
 
 def as_result(result, triple, resid):
-    """A command's result, in one form for both nodes."""
+    """Returns a command's result in a form that is the same for sg's node and for smq_sg's."""
     return result & 0xffff, triple or (0, 0, 0), resid
 
 
 def with_fault(host_dir, fault, run):
-    """Injects a fault into the command of run(); returns what run() returns."""
+    """Injects a fault into the command that run() sends; returns what run() returns."""
     kind, settings, fails = fault
     for knob in fails:
         host_dir.set(f"fault/{knob}", -1)

@@ -95,8 +95,8 @@ def sg_io(file):
 
 
 def test_sent_commands_of_a_cancelled_batch_complete(device):
-    """When a batch is cancelled, its commands that were sent end with their own results, and the
-    others with ECANCELED."""
+    """When a batch is cancelled, each of its commands that was sent ends with its own result, and
+    each other command with ECANCELED."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         file.push_batch(ring, range(12), 100)
@@ -167,7 +167,7 @@ def test_bad_fields_are_refused(device):
 
 
 def test_other_users_may_not_cancel(device):
-    """Only the owner of slots may cancel their waiting runs."""
+    """Only the user who owns a file's slots may cancel their waiting runs."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         for slot in range(8):

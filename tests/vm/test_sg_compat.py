@@ -30,8 +30,8 @@ ARENA = 2 << 20
 
 @pytest.fixture(scope="module", params=sorted(DISKS))
 def nodes(request):
-    """A LUN with its sg, bsg and smqsg nodes; its unit attentions are cleared."""
-    # Refused commands are logged as failed I/O.
+    """Yields a LUN, whose unit attentions are cleared, and the path of its smqsg node."""
+    # The kernel logs commands that the device refuses as failed I/O.
     with smqsg.module(), loaded(request.param, io_errors=True, **DISKS[request.param]) as hosts:
         lun = hosts[0].luns()[0]
         path = smqsg.node(lun)
@@ -78,8 +78,8 @@ TOOLS = {
 }
 
 
-# On other kernels only these programs run. The tests of headers and commands run there, too, and
-# would find the faults that the other programs could find.
+# The smoke tests of other kernels run only these programs. They also run the tests of headers and
+# commands, which would find the faults that the other programs could find.
 TOOLS_ANYWHERE = ("inq", "raw-read", "raw-invalid", "smartctl")
 
 
@@ -124,16 +124,16 @@ def test_cdb_has_the_same_result_as_from_sg(nodes, pair, arena):
         assert same(want, ours, theirs), f"{case.name}\n sg    {theirs}\n smqsg {ours}"
 
 
-# Opcodes that return data, unless their CDB asks for none.
+# Opcodes that return data, unless the CDB asks for 0 bytes.
 DATA_IN = cdb.READS + (cdb.INQUIRY, cdb.MODE_SENSE_6, cdb.MODE_SENSE_10, cdb.READ_CAPACITY_10,
                        cdb.SERVICE_ACTION_IN_16, cdb.REPORT_LUNS, cdb.MAINTENANCE_IN)
 
 
 def same(want, ours, theirs) -> bool:
-    """Whether two answers to one header are equal.
+    """Returns whether two answers to one header count as equal.
 
-    If the device transfers no data but reports no residual, sg returns whatever its own buffer
-    held. smq_sg must leave the caller's buffer unchanged then.
+    If the device transfers no data but reports no residual, sg copies the old content of its own
+    buffer to the caller. smq_sg must leave the caller's buffer unchanged in this case.
     """
     if ours == theirs:
         return True
@@ -277,7 +277,7 @@ def test_v4_header_has_the_same_result_as_from_bsg(bsg_pair, arena, name):
 
 
 def test_v4_cdb_length_is_not_truncated(pair, arena):
-    """A CDB length whose low 16 bits are 6 gets EINVAL; bsg of Linux 6.1 takes it for 6."""
+    """A CDB length of 65536 + 6 gets EINVAL. bsg of Linux 6.1 uses only the low 16 bits, here 6."""
     want = V4(INQUIRY, 96, request_len=65536 + 6)
     assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
@@ -309,7 +309,7 @@ def test_longest_transfer_works_at_any_address(nodes, pair):
 
 
 def test_slot_takes_max_transfer_bytes(nodes):
-    """A slot with max_transfer bytes is sent; a longer one is not prepared."""
+    """A slot of max_transfer bytes can be prepared and run; a longer one cannot be prepared."""
     lun, path = nodes
     data = os.urandom(4096)
     with sgio.SgDev(lun.sg) as dev:
@@ -376,7 +376,7 @@ OPCODES = (cdb.READS + cdb.WRITES + cdb.VERIFIES +
 
 
 def random_cdb(rng: random.Random) -> tuple[bytes, int]:
-    """A CDB that does not affect later ones, and its data length."""
+    """Returns a CDB that does not affect later commands, and the length of its data."""
     op = rng.choice(OPCODES)
     if op in cdb.READS + cdb.WRITES + cdb.VERIFIES:
         blocks = rng.choice((0, 1, 2, 7, 8, 64, 256))
@@ -397,7 +397,7 @@ def random_cdb(rng: random.Random) -> tuple[bytes, int]:
 
 
 def random_v3(rng: random.Random) -> V3:
-    """A header with mostly valid fields."""
+    """Returns a header, most of whose fields are valid."""
     def seldom(usual, *others):
         return rng.choice(others) if rng.random() < 0.08 else usual
     command, about = random_cdb(rng)
@@ -486,7 +486,8 @@ SETTINGS = {
 
 
 def ask(fd: int, request: int, argument: bytes) -> tuple[int, int, bytes]:
-    """Calls an ioctl. Returns errno, its value, and the argument's memory afterwards."""
+    """Calls an ioctl. Returns errno or 0, the ioctl's value, and what the ioctl left in the
+    argument's memory."""
     buffer = bytearray(argument)
     try:
         return 0, fcntl.ioctl(fd, request, buffer), bytes(buffer)
@@ -499,7 +500,7 @@ def ask(fd: int, request: int, argument: bytes) -> tuple[int, int, bytes]:
                          ids=("rdwr", "rdonly", "nonblock"))
 @pytest.mark.parametrize("name", QUERIES)
 def test_query_ioctl_has_the_same_result_as_from_sg(nodes, name, mode):
-    """An ioctl has the same result as from sg, also with a bad address."""
+    """An ioctl has the same result as from sg, even if its argument is a bad address."""
     with smqsg.opened(nodes[0].sg, nodes[1], flags=mode) as fds:
         theirs, ours = (ask(fd, QUERIES[name], bytes(1024)) for fd in fds)
         assert ours == theirs
@@ -508,7 +509,7 @@ def test_query_ioctl_has_the_same_result_as_from_sg(nodes, name, mode):
 
 
 def ask_address(fd: int, request: int, address: int) -> tuple[int, int]:
-    """Like ask(), with any number as the address."""
+    """Calls an ioctl with @address as its argument. Returns the ioctl's value, and errno or 0."""
     libc = ctypes.CDLL(None, use_errno=True)
     ctypes.set_errno(0)
     value = libc.ioctl(ctypes.c_int(fd), ctypes.c_ulong(request), ctypes.c_void_p(address))

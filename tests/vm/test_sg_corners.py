@@ -32,8 +32,7 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 
 @pytest.mark.smoke
 def test_slot_in_flight_is_busy(device):
-    """A slot in flight is neither prepared anew nor run again, and its buffer cannot be taken
-    back."""
+    """A slot in flight can neither be prepared nor run, and its buffer cannot be taken back."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         file.push(ring, 3)
@@ -54,8 +53,8 @@ def test_slot_in_flight_is_busy(device):
 
 
 def test_other_buffer_can_be_taken_back_in_flight(device):
-    """A buffer that a run uses in place of its slot's own can be taken back during the run: its
-    pages stay pinned until the run ends."""
+    """A run may use another buffer than its slot's. That buffer can be taken back during the run:
+    its pages stay pinned until the run ends."""
     with opened(device.path) as file, Ring() as ring:
         other = Memory(PAGE)
         other[:] = b"\xa5" * PAGE
@@ -70,8 +69,8 @@ def test_other_buffer_can_be_taken_back_in_flight(device):
 
 
 def test_slots_use_lent_pages_after_munmap(device):
-    """After munmap() slots still use the pages that were lent. Memory that is then mapped at the
-    same address is not touched."""
+    """After munmap() slots still use the pages that were lent. They do not touch other memory that
+    is mapped at the same address later."""
     with opened(device.path) as file:
         area = Memory(PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         area[:BLOCK] = b"\x77" * BLOCK
@@ -94,7 +93,7 @@ def test_slots_use_lent_pages_after_munmap(device):
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", ("ring", "file"))
 def test_all_commands_run_after_close(device, first):
-    """The ring or the file is closed with commands in flight and waiting: all of them run."""
+    """Commands that are in flight or waiting when the ring or the file is closed all run."""
     with opened(device.path) as file:
         ring = Ring()
         device.slow(SLOW // 4)
@@ -129,13 +128,13 @@ def test_ring_completions_do_not_interrupt_a_run(device):
 
 @pytest.mark.smoke
 def test_signal_ends_a_run_with_eintr(device):
-    """A signal ends SMQ_SG_RUN with EINTR: commands in flight complete, waiting ones are not
-    sent."""
+    """A signal ends SMQ_SG_RUN with EINTR. Commands in flight complete, and waiting commands are
+    not sent."""
     main = threading.main_thread().ident
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
     signal.siginterrupt(signal.SIGUSR1, True)
     try:
-        # Either all runs are in flight, or some wait (given by range, by list), or most wait.
+        # In turn: all runs are in flight, some wait (first a range, then a list), most wait.
         for what in (range(DEPTH), range(12), list(range(3, 20)), range(64)):
             with opened(device.path) as file:
                 device.slow()
@@ -157,8 +156,8 @@ def test_signal_ends_a_run_with_eintr(device):
 
 
 def stop(pid):
-    """Sends SIGSTOP, and SIGCONT before the process has stopped; both have their default
-    action."""
+    """Sends SIGSTOP, and then SIGCONT before the process has stopped. Both signals have their
+    default action."""
     os.kill(pid, signal.SIGSTOP)
     time.sleep(SLOW / 8e9)
     os.kill(pid, signal.SIGCONT)
@@ -171,7 +170,7 @@ def debug(pid):
     assert ptrace(seize, pid, None, None) == 0
     assert ptrace(interrupt, pid, None, None) == 0
     # The process stops only when it returns to user space.
-    wait_for("its stop", lambda: os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
+    wait_for("the stop", lambda: os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
     assert ptrace(detach, pid, None, None) == 0
 
 
@@ -204,7 +203,7 @@ def test_stop_of_the_process_does_not_end_its_run(device, what):
 
 @pytest.mark.parametrize("how", ("ring", "batch", "ioctl"))
 def test_waiting_commands_of_a_killed_process_are_not_sent(device, how):
-    """A process is killed with commands in flight and waiting: the waiting ones are not sent."""
+    """When a process is killed, its waiting commands are not sent."""
     ready, told = os.pipe()
 
     def work():
@@ -239,8 +238,8 @@ def test_waiting_commands_of_a_killed_process_are_not_sent(device, how):
 
 
 def test_child_runs_slots_into_its_parents_memory(device):
-    """A child process runs its parent's slots: the data gets into the parent's memory. After the
-    child has ended the parent's runs work as before."""
+    """A child process runs its parent's slots: the data gets into the parent's memory. When the
+    child has ended, the parent can run the slots as before."""
     with opened(device.path) as file, Ring() as ring:
         assert sgio_write(device, 0, b"\x5a" * BLOCK)
         device.slow()
@@ -260,15 +259,15 @@ def test_child_runs_slots_into_its_parents_memory(device):
 
 
 def sgio_write(device, lba, data):
-    """Writes by SG_IO."""
+    """Writes @data by SG_IO of sg's node. Returns true if the command ended GOOD."""
     with sgio.SgDev(device.lun.sg) as dev:
         return dev.cmd(cdb.blocks(cdb.WRITE_10, lba, len(data) // BLOCK), dout=data).good
 
 
 @pytest.mark.parametrize("kept", (True, False))
 def test_new_program_sees_the_status_of_a_kept_file(device, kept):
-    """A file that is kept open through exec shows the slots' status to the new program; otherwise
-    exec closes it."""
+    """If a file stays open during exec, the new program can read the slots' status from it.
+    Otherwise exec closes the file, even with commands in flight."""
     code = ("import mmap, struct, sys; m = mmap.mmap(int(sys.argv[1]), 4096, mmap.MAP_SHARED, "
             "mmap.PROT_READ); sys.exit(40 + struct.unpack_from('<iII', m)[2])")
 
@@ -289,7 +288,7 @@ def test_new_program_sees_the_status_of_a_kept_file(device, kept):
             os.execv(sys.executable, [sys.executable, "-c", code, str(file.fd)])
         os.execv("/bin/true", ["true"])
         return 97
-    # One run of slot 0.
+    # The new program exits with 40 plus the number of runs of slot 0, which is 1.
     assert ended(spawn(work), 30) == (41 if kept else 0)
     device.idle()
 
@@ -332,7 +331,7 @@ def test_command_filter_applies_to_unprivileged_callers(device):
 
 
 def test_slots_of_a_passed_file_keep_their_owner(device):
-    """A file is passed to another user by SCM_RIGHTS: its slots still belong to their owner."""
+    """If a file is passed to another user by SCM_RIGHTS, its slots still belong to their owner."""
     ours, theirs = socket.socketpair(socket.AF_UNIX)
 
     def work():
@@ -384,7 +383,7 @@ def open_beside(other, flags):
 
     def work():
         os.close(told)
-        # This process has its own descriptor of the file, which would keep the file open.
+        # This process inherited a descriptor of @other, which would keep that file open.
         other.close()
         with SlotFile(other.path, flags=flags):
             os.write(tell, b"x")
@@ -434,15 +433,15 @@ def test_modules_cannot_be_unloaded_while_a_file_is_open(device):
 
 @pytest.mark.smoke
 def test_removal_of_the_device_ends_all_commands(device):
-    """The device is removed: commands in flight end, waiting ones end with ENODEV, nothing is sent
-    afterwards, and the file can be closed."""
+    """When the device is removed, commands in flight end, and waiting commands end with ENODEV.
+    Afterwards no command is sent, and the file can be closed."""
     with opened(device.path) as file, Ring() as ring:
         device.slow()
         for slot in range(12):
             file.push(ring, slot)
         file.push_batch(ring, range(20, 40), 100)
         ring.submit()
-        wait_for("some waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
+        wait_for("waiting commands", lambda: smqsg.attr(device.path, "waiting") > 0)
         (device.lun.sysfs / "delete").write_text("1", encoding="ascii")
         got = dict(ring.wait(13))
         assert got[100] == 20
@@ -462,8 +461,8 @@ def test_removal_of_the_device_ends_all_commands(device):
 
 @pytest.mark.parametrize("poll_queues", (0, 2), ids=("", "polled"))
 def test_each_command_ends_once_at_a_lun_reset(sg_module, poll_queues):
-    """The LUN is reset: each command ends once, by the reset or after a repeat, and afterwards all
-    slots work."""
+    """At a LUN reset each command ends once: the reset ends it, or a repetition completes. All
+    slots work afterwards."""
     with slow_disk(poll_queues=poll_queues) as device, opened(device.path) as file, \
             Ring(64, SETUP_IOPOLL if poll_queues else 0) as ring, \
             sgio.SgDev(device.lun.sg) as dev:
@@ -472,7 +471,7 @@ def test_each_command_ends_once_at_a_lun_reset(sg_module, poll_queues):
             for slot in range(12):
                 file.push(ring, slot)
             ring.submit()
-            wait_for("some waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
+            wait_for("waiting commands", lambda: smqsg.attr(device.path, "waiting") > 0)
             dev.reset(sgio.SG_SCSI_RESET_DEVICE)
             got = dict(ring.wait(12, 30))
             assert sorted(got) == list(range(12)) and all(res >= 0 for res in got.values()), got
@@ -484,8 +483,8 @@ def test_each_command_ends_once_at_a_lun_reset(sg_module, poll_queues):
 
 @pytest.mark.parametrize("kind", ("lost", "timeout"))
 def test_timeout_affects_only_its_own_command(device, kind):
-    """Error handling begins at the slot's own timeout; other commands of the file are not
-    affected."""
+    """Error handling begins when the slot's own timeout expires. It does not affect other commands
+    of the file."""
     with opened(device.path) as file, Ring() as ring:
         file.prepare([read(slot, timeout_ms=1000) for slot in range(12)])
         before = int(device.host.stats()["timeouts"])
@@ -505,7 +504,7 @@ def test_timeout_affects_only_its_own_command(device, kind):
 
 
 def test_command_that_waits_too_long_is_not_sent(device):
-    """A command that gets no turn within its timeout is not sent."""
+    """If a command still waits when its timeout expires, it is not sent."""
     with opened(device.path) as file, Ring() as ring:
         file.prepare([read(60, timeout_ms=300)], 60)
         device.slow(2 * SLOW)

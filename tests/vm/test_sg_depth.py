@@ -24,7 +24,7 @@ MANY = ({"path": "run", "depth": 128}, {"path": "batch", "depth": 8, "batch": 16
 
 @pytest.fixture(scope="module", autouse=True)
 def smq_sg():
-    """Loads smq_sg; it must be unused at the end."""
+    """Loads smq_sg, and unloads it at the end: the tests must have left no file open."""
     load("smq_sg")
     yield
     unload("smq_sg")
@@ -56,27 +56,28 @@ def set_depth(lun, depth) -> None:
 
 
 def in_use(host, lun) -> tuple[int, int, int]:
-    """The commands in flight as the LLD, the mid-layer and the block layer count them."""
+    """Returns how many commands are in flight, as the LLD, the mid-layer and the block layer count
+    them."""
     return (int(host.attr("smq/inflight")), number(lun.sysfs, "device_busy"), tags(lun))
 
 
 def most_in_use(host, lun, times=30) -> list[int]:
-    """The highest value of each count in some samples. The two highest values of the LLD's and of
-    the block layer's counts are left out."""
+    """Samples in_use(), and returns the highest value of each of its counts. Leaves out the two
+    highest values of the LLD's count and of the block layer's."""
     seen = []
     for _ in range(times):
         seen.append(in_use(host, lun))
         time.sleep(0.005)
     columns = [sorted(column) for column in zip(*seen, strict=True)]
-    # The counters of ended commands are read before those of started ones, and tags are in two
-    # bitmaps that are read one after the other: now and then a sum is higher than the true number
-    # ever was.
+    # These two counts are sometimes too high. The LLD's is started minus ended commands, and the
+    # ended ones are counted first. The block layer's tags are in two bitmaps, which are read one
+    # after the other.
     return [columns[0][-3], columns[1][-1], columns[2][-3]]
 
 
 @pytest.mark.smoke
 def test_changed_depth_is_never_exceeded():
-    # One hardware queue: the tags of several cannot be counted at the same moment.
+    # The host has one hardware queue: the tags of several could not be counted at the same moment.
     with ram_lun(3 * MS, hw_queues=1) as (_, host, lun, where), ExitStack() as stack:
         for load_ in MANY:
             stack.enter_context(waits_on(dev(where), ms=50000, **load_))
@@ -87,9 +88,11 @@ def test_changed_depth_is_never_exceeded():
             wait_for(f"no more than {depth}", lambda d=depth: max(in_use(host, lun)[:2]) <= d, 2)
             followed = time.monotonic() - began
             most = most_in_use(host, lun)
-            # A request is freed a moment after another command has got its place.
+            # A command that ends gives up its tag a moment after its place: another command may
+            # have the place already.
             assert max(most[:2]) <= depth and most[2] <= depth + 4, (depth, most)
-            # At least half of the depth is in use; other commands are just ending or beginning.
+            # At least half of the places are in use. In the others a command is just ending or
+            # beginning.
             assert most[1] >= max(depth // 2, 1), (depth, most)
             print(f"depth {depth}: at most {most} after {followed * 1000:.0f} ms")
 
@@ -113,7 +116,7 @@ def test_raised_depth_is_used_at_once():
 
 
 def seconds(via, device, reads, count) -> float:
-    """How long @count reads take, in seconds."""
+    """Returns how long @count reads take, in seconds."""
     began = time.monotonic()
     done = json.loads(run(SG_IO, "run", "--json", "--via", via, "--depth", 4, "--count", count,
                           device, reads, limit=60).stdout)
@@ -123,9 +126,9 @@ def seconds(via, device, reads, count) -> float:
 
 @pytest.mark.limit(180)
 def test_ad_hoc_commands_get_a_tag_for_which_other_luns_compete(tmp_path):
-    """The host has two tags, for which the block I/O of three other LUNs competes all the time. Ad
-    hoc commands get a tag as soon as prepared commands do, and smq_sg does not retry all the
-    time."""
+    """The host has two tags, and the block I/O of three other LUNs competes for them all the time.
+    Ad hoc commands take at most twice as long as prepared commands, and smq_sg does not poll for a
+    free tag."""
     reads, rounds, count = tmp_path / "reads", 3, 80
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     took = {"smq": 0.0, "bsg-uring": 0.0}
@@ -136,20 +139,20 @@ def test_ad_hoc_commands_get_a_tag_for_which_other_luns_compete(tmp_path):
                      time_based=True, runtime=170) as job, \
                 calls("smq_sg", "smqsg_adhoc_grant") as turns:
             under_way(others[0], 50)
-            # The two paths take turns, so that other load of the machine delays both.
+            # The two paths take turns, so that other load of the machine delays both paths.
             for via in (*took,) * rounds:
                 took[via] += seconds(via, dev(where), reads, count)
             asked = turns()
             assert job.running
     print(took, f"{asked} turns of {rounds * count} ad hoc commands")
-    # A command needs a second turn if its task came too late for the tag or the place.
+    # A command needs a second turn if its task came too late: another command has the tag or place.
     assert asked is None or asked <= 2 * rounds * count
     assert took["bsg-uring"] <= 2 * took["smq"]
 
 
 def test_free_place_is_given_to_one_waiting_command(tmp_path):
-    """A free place is given to one waiting command; other waiting ad hoc commands do not try to get
-    it."""
+    """smq_sg gives a free place to one waiting ad hoc command. The other waiting commands do not
+    try to get the place."""
     reads, count = tmp_path / "reads", 400
     reads.write_text("28000000000000000800 in 4096\n", encoding="ascii")
     with ram_lun(MS, hw_queues=1) as (_, _, lun, where):
@@ -160,7 +163,7 @@ def test_free_place_is_given_to_one_waiting_command(tmp_path):
             asked = turns()
     print(f"{asked} turns of {count} commands")
     assert done["status"] == {"GOOD": count}
-    # A command needs a second turn if its task came too late for the tag or the place.
+    # A command needs a second turn if its task came too late: another command has the tag or place.
     assert asked is None or asked <= 2 * count
 
 
@@ -174,14 +177,14 @@ def test_task_set_full_lowers_the_depth():
             host_dir.arm("task_set_full", every=2, count=-1)
             wait_for("a smaller depth", lambda: number(lun.sysfs, "queue_depth") <= 6)
             host_dir.set("fault/kind", "none")
-            # The depth went down while commands ran, and smq_sg follows it.
+            # The mid-layer lowered the depth while commands ran. smq_sg must keep to it.
             depth = number(lun.sysfs, "queue_depth")
-            wait_for(f"{depth}", lambda: number(where, "inflight") == depth, 2)
+            wait_for(f"{depth} in flight", lambda: number(where, "inflight") == depth, 2)
             assert max(most_in_use(host, lun)[:2]) <= depth < 8
             assert number(where, "inflight") <= depth
             ramp_up.write_text("50", encoding="ascii")
             wait_for("the whole depth", lambda: number(lun.sysfs, "queue_depth") == 8)
-            wait_for("all of it in use", lambda: number(lun.sysfs, "device_busy") == 8)
+            wait_for("8 in flight", lambda: number(lun.sysfs, "device_busy") == 8)
             said = job.result()
         assert said["served"] == said["results"]["0"] == said["sent"] == 2000
         assert int(host_dir.get("fault/injected")) >= 22
@@ -189,13 +192,14 @@ def test_task_set_full_lowers_the_depth():
 
 
 def within(said, first, last) -> int:
-    """The commands in a report's bins from @first up to, but not including, @last."""
+    """Returns how many commands are in a report's bins from @first up to, but not including,
+    @last."""
     return sum(said["bins"][max(first - said["first_bin"], 0):max(last - said["first_bin"], 0)])
 
 
 def shares(said, settle_bins=5) -> list[float]:
-    """Each program's share of the commands that ended while all of them ran. The first bins after
-    the last program's start are left out."""
+    """Returns each program's share of the commands that ended while all programs ran. Leaves out
+    the first @settle_bins bins after the last program began."""
     first = max(one["first_bin"] for one in said) + settle_bins
     last = min(one["first_bin"] + len(one["bins"]) for one in said) - 1
     assert last - first >= 8, "the programs did not run at the same time for long enough"
@@ -241,8 +245,8 @@ def test_single_commands_get_places_beside_a_huge_batch(path):
 
 
 def test_queue_of_a_file_is_bounded():
-    """One command of a file is in flight and max_waiting commands wait. Further commands of this
-    file are refused; commands of another file are not."""
+    """While one command of a file is in flight and max_waiting commands wait, further commands of
+    this file are refused, but commands of another file are not."""
     with ram_lun(5000 * MS, depth=4) as (host_dir, _, lun, where):
         set_depth(lun, 1)
         most = number(where, "max_waiting")
@@ -263,7 +267,7 @@ def test_queue_of_a_file_is_bounded():
 
 @contextmanager
 def stuck(service_ms, count=1):
-    """A LUN of depth 1. @count slow commands take its only place, one after the other."""
+    """Sets up a LUN of depth 1. @count slow commands use its only place, one after the other."""
     with ram_lun(service_ms * MS, depth=4) as (host_dir, host, lun, where):
         set_depth(lun, 1)
         with waits_on(dev(where), count=count) as holder:
@@ -314,21 +318,22 @@ def test_waiting_ends_when_the_process_is_killed():
 
 FIO = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 4,
        "size": "8m", "time_based": True, "runtime": 100}
-# Starvation lasts minutes; shorter waits are normal on a shared machine under TCG.
+# A command that starves waits for minutes. Waits of up to five seconds are normal on a shared
+# machine under TCG.
 WORST_US = 5000000
 FEWEST = 10
 
 
 def ended(lun) -> int:
-    """The number of a LUN's commands that have ended."""
+    """Returns how many of a LUN's commands have ended."""
     return int((lun.sysfs / "iodone_cnt").read_text(encoding="ascii"), 16)
 
 
 def beside(lun, device, depth, **options) -> dict:
-    """Runs the program at a depth. Returns its report, with the number of commands of the other
-    load that ended meanwhile."""
+    """Runs the measured program at a depth, while another load runs. Returns the program's report;
+    its "beside" is how many commands of the other load ended meanwhile."""
     set_depth(lun, depth)
-    # Both loads run under the new depth.
+    # The other load must run at the new depth before the program begins.
     under_way(lun, 20)
     before = ended(lun)
     said = waits(device, ms=700, **options)
@@ -346,8 +351,8 @@ def row(what, depth, kind, said) -> None:
 
 
 def table(what, lun) -> None:
-    """Prints a table: passthrough, one command at a time, beside fio; then reads of the disk beside
-    batches."""
+    """Prints a table: first passthrough, one command at a time, while fio runs; then reads of the
+    disk while batches run."""
     full = number(lun.sysfs, "queue_depth")
     where = node(lun)
     print(f"\n{'':22} {'depth':>5} {'measured':12} {'commands':>8} {'median us':>10} "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""When a process ends, its waiting commands are not sent, whatever keeps the file open. Neither
-idle files nor files with waiting commands slow the dispatcher, however many there are."""
+"""When a process ends, its waiting commands are not sent, even if something keeps the file open.
+Neither idle files nor files with waiting commands slow the dispatcher, however many there are."""
 import mmap
 import os
 import resource
@@ -27,11 +27,11 @@ COMMANDS = 32
 SERVICE = 1.0       # seconds
 # Timeout of waiting commands: far longer than a test.
 TIMEOUT_MS = 600_000
-# The longest time, in seconds, from the end of a process's last command in flight until the process
-# is reaped.
+# How many seconds may pass from the end of a process's last command in flight until the process is
+# reaped.
 LATE = 1.0
 DATA = b"\x77" * BLOCK
-# The number of commands that wait, in four files or each in a file of its own.
+# How many commands wait: all in four files, or each in a file of its own.
 WAITERS = 4000
 SETUPS = {"sqpoll": SETUP_SQPOLL, "defer": SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN,
           "iopoll": SETUP_IOPOLL}
@@ -49,8 +49,8 @@ WAYS = [
 
 
 def submit_writes(path, entry):
-    """Submits writes of blocks, of which DEPTH are in flight at a time. @entry is the kind of
-    ring or SQE that submits the commands. Returns objects that must stay alive."""
+    """Submits writes of one block each, of which DEPTH are in flight at a time. @entry is the kind
+    of ring or SQE that submits them. Returns objects that the caller must keep alive."""
     file, ring = SlotFile(path, COMMANDS), Ring(64, SETUPS.get(entry, 0))
     memory = Memory(BLOCK)
     memory[:] = DATA
@@ -74,7 +74,7 @@ def submit_writes(path, entry):
 
 
 def written(path):
-    """How many of the blocks have been written. Call it when no command is in flight."""
+    """Returns how many of the blocks have been written. No command may be in flight."""
     with SgDev(path) as dev:
         data = dev.cmd(cdb.blocks(cdb.READ_10, 0, COMMANDS), din=COMMANDS * BLOCK).data
     return sum(data[at:at + BLOCK] == DATA for at in range(0, len(data), BLOCK))
@@ -83,8 +83,8 @@ def written(path):
 @pytest.mark.limit(90)
 @pytest.mark.parametrize("entry, how", WAYS)
 def test_waiting_commands_of_an_ended_process_are_not_sent(request, entry, how):
-    """A process exits, is killed or executes another program while its commands are in flight and
-    waiting."""
+    """While some of its commands are in flight and others wait, a process exits, is killed or
+    executes another program. The waiting commands are not sent."""
     device = request.getfixturevalue("polled" if entry == "iopoll" else "device")
     device.slow(round(SERVICE * 1e9))
     died = mmap.mmap(-1, mmap.PAGESIZE)
@@ -105,8 +105,8 @@ def test_waiting_commands_of_an_ended_process_are_not_sent(request, entry, how):
     assert time.monotonic() - struct.unpack_from("<d", died)[0] < SERVICE + LATE * TIME_FACTOR
     rounds = 1 + (time.monotonic() - began) // SERVICE
     wait_for("nothing waiting", lambda: not smqsg.attr(device.path, "waiting"), LATE)
-    # DEPTH commands are sent in each round of SERVICE seconds. At worst all these rounds had begun
-    # when the process ended.
+    # In each round of SERVICE seconds DEPTH commands are sent. At worst the last of these rounds
+    # began just before the process ended.
     most = round(DEPTH * rounds)
     start = time.monotonic()
     device.idle()
@@ -116,7 +116,7 @@ def test_waiting_commands_of_an_ended_process_are_not_sent(request, entry, how):
 
 
 def rate(file, ring):
-    """Commands per second, while most commands wait."""
+    """Returns how many commands per second end, while most commands wait."""
     start, rounds = time.monotonic(), 6
     for _ in range(rounds):
         for slot in range(COMMANDS):
@@ -129,7 +129,7 @@ def rate(file, ring):
 @pytest.mark.limit(180)
 @pytest.mark.skipif(SANITIZING, reason="sanitizers need too much memory for so many files")
 def test_idle_files_do_not_slow_the_dispatcher(device):
-    """The dispatcher looks only at files that wait or have commands in flight."""
+    """The dispatcher looks only at files that have commands waiting or in flight."""
     opens = 10_000
     resource.setrlimit(resource.RLIMIT_NOFILE, (opens + 1000, opens + 1000))
     idle = []
@@ -144,13 +144,13 @@ def test_idle_files_do_not_slow_the_dispatcher(device):
             for fd in idle:
                 os.close(fd)
     print(f"{alone:.0f} commands/s, beside {opens} idle files {beside:.0f}")
-    # The rate would be a tenth if the dispatcher looked at each file; a smaller loss is the noise
-    # of a busy machine.
+    # If the dispatcher looked at each file, the rate would fall to a tenth. A busy machine alone
+    # may lower it a little.
     assert beside > alone / 2
 
 
 def rate_of(files):
-    """The rate, in commands per second, at which WAITERS commands, spread over @files, are sent."""
+    """Spreads WAITERS commands over @files. Returns how many of them per second are sent."""
     with Ring(WAITERS, SETUP_SQE128 | SETUP_CQE32) as ring:
         keep = [push_adhoc(ring, files[number % len(files)], bytes(6), number)
                 for number in range(WAITERS)]
@@ -184,14 +184,15 @@ PM_TEST = Path("/sys/power/pm_test")
 
 @pytest.mark.skipif(not PM_TEST.exists(), reason="a kernel without CONFIG_PM_SLEEP_DEBUG")
 def test_nothing_is_sent_while_the_system_is_frozen(device):
-    """Between writing a hibernation image and power-off no command may be sent: the resumed system,
-    in which it still waits, would send it again."""
+    """After a hibernation image is written, and before power-off, no command may be sent. In the
+    image the command still waits, so the resumed system would send it again."""
     delay = Path("/sys/module/suspend/parameters/pm_test_delay")
     count, was = 48, delay.read_text(encoding="ascii")
     with SlotFile(device.path, count) as file, Ring() as ring:
         assert file.lend(0, Memory(BLOCK)) == 0
         file.prepare([read(lba) for lba in range(count)])
-        # In the two seconds the device could execute all commands twice.
+        # In the two seconds for which the system is frozen, the device could execute all commands
+        # twice.
         device.slow(80_000_000)
         for slot in range(count):
             file.push(ring, slot)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_sg on a LUN behind Fibre Channel: its data, its depth, a link that bounces or is lost.
+"""smq_sg on a Fibre Channel LUN: data, depth, a link that bounces, and a link that is lost.
 
-Results of commands are compared with those of sg's commands, sent at the same moment.
+Results of commands are compared with those of sg's commands that are sent at the same time.
 """
 import errno
 import mmap
@@ -28,14 +28,14 @@ PIECES = 2 * DEPTH
 # The first block of the data. It lies behind the blocks that the partition scan reads, because the
 # scan must find no partitions.
 FIRST = 64
-# How often a test is repeated, at most, until it has seen the whole depth in use.
+# How often a test is run, at most, until it has seen the whole depth in use.
 TRIES = 5
 
 pytestmark = pytest.mark.limit(3 * SECONDS)
 
 
 def host_byte(result):
-    """The host byte of a slot's result; no other part of the result may be set."""
+    """Returns the host byte of a slot's result. All other bits of the result must be 0."""
     assert result >= 0 and not result & ~0xff00, f"result {result:#x}"
     return result >> 8
 
@@ -51,7 +51,8 @@ def link():
 
 @pytest.fixture(scope="module")
 def data(link):
-    """The data on the disk from FIRST on, written by sg. It stays there when nodes are removed."""
+    """Writes data to the disk by sg, from block FIRST on, and returns it. The data stays on the
+    disk when nodes are removed."""
     known = random.Random(0).randbytes(PIECES * PIECE)
     with sgio.SgDev(link.lun().sg) as plain:
         write_by_sg(plain, FIRST, known)
@@ -65,8 +66,8 @@ def data(link):
     pytest.param(5, (by_ring, by_batch), marks=pytest.mark.smoke),
     (33, (by_ioctl,)), (64, (by_ring,))), ids=("1", "5", "33", "64"))
 def test_transfers_of_one_and_several_frames_are_right(fc, blocks, ways):
-    """Transfers of one frame, and of several frames of which the last is not full, by more commands
-    than the depth."""
+    """Transfers of one frame and of several frames, of which the last is not full, are right. The
+    test sends more commands than the depth."""
     count, rand = DEPTH + 8, random.Random(blocks)
     behind = FIRST + PIECES * PIECE // BLOCK
     start = rand.randrange(behind + 1, fc.blocks - count * blocks - 1)
@@ -83,7 +84,7 @@ def test_sg_inq_prints_the_same_as_for_sg(fc):
 
 @contextmanager
 def readers(lun, known):
-    """A file whose slots read @known, piece by piece."""
+    """Yields a file whose slots each read one piece of @known from the disk."""
     with SlotFile(smqsg.node(lun), PIECES) as file:
         file.memory = Memory(len(known))
         assert file.lend(0, file.memory) == 0
@@ -98,7 +99,7 @@ def blank(file):
 
 
 def compare(file, known, slots=range(PIECES)):
-    """Checks the data that these slots have read."""
+    """Checks that @slots have read their pieces of @known."""
     for slot in slots:
         part = slice(slot * PIECE, (slot + 1) * PIECE)
         assert file.memory[part] == known[part], slot
@@ -112,7 +113,8 @@ def push_all(file, ring, slots=range(PIECES)):
 
 
 def ended(ring, slots=range(PIECES)):
-    """The results of slots sent by SQEs. Each of these must end once, and no other slot may end."""
+    """Returns the results of slots sent by SQEs. Each of @slots must end once, and no other slot
+    may end."""
     got = ring.wait(len(slots), SECONDS)
     assert sorted(slot for slot, _ in got) == list(slots)
     assert not ring.reap()
@@ -138,8 +140,8 @@ def in_flight(lun, commands):
 
 @pytest.mark.parametrize("depth", (DEPTH, 5))
 def test_depth_is_used_and_not_exceeded(fc, data, depth):
-    """All of the LUN's depth is used, and never more: the depth that libfc sets, and a depth set by
-    sysfs."""
+    """As many commands are in flight as the LUN's depth allows, and never more. The depth is the
+    one that libfc sets, or one set by sysfs."""
     lun = fc.lun()
     assert int((lun.sysfs / "queue_depth").read_text(encoding="ascii")) == DEPTH
     with smqsg.depth(lun, depth), readers(lun, data) as file, Ring() as ring, fc.slow(100):
@@ -165,7 +167,7 @@ def test_depth_is_used_and_not_exceeded(fc, data, depth):
 # A link that comes and goes.
 
 class Plain:
-    """READs by write() and read() of sg, with O_NONBLOCK: no call waits."""
+    """Sends READs by write() and read() of sg. With O_NONBLOCK no call waits."""
 
     def __init__(self, path, count=4):
         self._path, self._count = path, count
@@ -186,7 +188,7 @@ class Plain:
             assert sgheader.write(self._fd, self._want, room) == 0
 
     def hosts(self):
-        """The host bytes of all READs, once they have ended."""
+        """Waits until all READs have ended. Returns the set of their host bytes."""
         found = []
 
         def all_back():
@@ -200,8 +202,8 @@ class Plain:
 
 
 def test_commands_wait_for_a_blocked_port(fc, data):
-    """Commands that are sent while the port is blocked wait for it. Their file may be closed
-    meanwhile."""
+    """Commands that are sent while the port is blocked wait until it is back. Meanwhile their file
+    may be closed."""
     lun = fc.lun()
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain:
         works(file, data)
@@ -220,7 +222,7 @@ def test_commands_wait_for_a_blocked_port(fc, data):
         compare(file, data)
         assert plain.hosts() == {DID_OK}
         works(file, data)
-        # The commands of the closed file have ended, too, and nothing of it is left.
+        # The commands of the closed file have ended, too.
         smqsg.idle(file.path)
         assert [file.status(slot).runs for slot in range(PIECES)] == [3] * PIECES
         assert file.info().depth == DEPTH
@@ -254,14 +256,14 @@ def test_commands_in_flight_end_as_sgs_when_the_link_bounces(fc, data):
 
 
 def sg_io_errno(path_fd):
-    """The errno of SG_IO on an open node."""
+    """Returns the errno of SG_IO on an open node, or 0."""
     return sgheader.sg_io(path_fd, V3(cdb.plain(cdb.TEST_UNIT_READY)), Arena(4 << 12)).error
 
 
 @pytest.mark.parametrize("when", ("idle", "reads"))
 def test_commands_fail_after_fast_io_fail(fc, data, when):
-    """After fast_io_fail, I/O no longer waits for the port: queued commands have the same results
-    as sg's commands. Slots work again when the port is back."""
+    """When fast_io_fail_tmo has expired, I/O no longer waits for the port: queued commands have the
+    same results as sg's commands. Slots work again when the port is back."""
     lun = fc.lun()
     fc.patience(fast_io_fail=1)
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain, \
@@ -277,7 +279,7 @@ def test_commands_fail_after_fast_io_fail(fc, data, when):
                 plain.send()
                 fc.down()
         got = sorted(host_byte(res) for res in ended(ring).values())
-        # Commands that were not in flight have not been sent, nor have sg's commands.
+        # The commands that were not in flight have not been sent. Neither have sg's commands.
         lost = DEPTH if when == "reads" else 0
         assert got == [DID_NO_CONNECT] * (PIECES - lost) + [DID_TRANSPORT_DISRUPTED] * lost
         assert plain.hosts() == {DID_NO_CONNECT}
@@ -299,8 +301,8 @@ def test_commands_fail_after_fast_io_fail(fc, data, when):
 @pytest.mark.parametrize("when, fast_io_fail", (("idle", 1), ("reads", None)),
                          ids=("idle", "reads"))
 def test_all_commands_end_when_the_lun_is_lost(fc, data, when, fast_io_fail):
-    """The LUN is removed for good: all commands end, and the node's open files get ENODEV. When the
-    link comes back there is a new LUN."""
+    """When the link is lost for good and the LUN is removed, all commands end, and the node's open
+    files get ENODEV. When the link comes back, there is a new LUN."""
     lun = fc.lun()
     fc.patience(dev_loss=2, fast_io_fail=fast_io_fail)
     with readers(lun, data) as file, readers(lun, data) as other, Ring() as ring, \
@@ -346,7 +348,8 @@ def test_all_commands_end_when_the_lun_is_lost(fc, data, when, fast_io_fail):
 
 
 def dead(file, fds):
-    """Checks a file whose device was removed: each operation on it fails with ENODEV."""
+    """Checks that each operation on @file, whose device was removed, fails with ENODEV. Operations
+    on @fds, of sg's node and of smq_sg's, fail in the same way."""
     def gone():
         # The LUN disappears from sysfs before its queue is removed. In between, the removal of the
         # disk freezes the queue for a moment: a command gets ENODEV then, too, but later commands

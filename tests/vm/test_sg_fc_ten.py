@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands on ten LUNs behind Fibre Channel, by one io_uring: the LUNs' shares, and the
-results of commands when the port bounces, stays blocked or is removed, when LUNs are unmapped
-and mapped again, and when the target has no room.
+"""Prepared commands of one io_uring on ten Fibre Channel LUNs: the LUNs' shares, and the results of
+commands when the port bounces, stays blocked or is removed, when LUNs are unmapped and mapped
+again, and when the target has no room.
 
-In each case every command ends once, its result has a reason, and a GOOD READ has the right data.
+In each case every command ends once, its result fits the case, and a GOOD READ has the right data.
 WRITEs are sent only in tests in which the link stays up: tcm_fc waits for ever for the data of a
 WRITE whose initiator has disconnected.
 """
@@ -23,14 +23,14 @@ from kit.softfc import need, soft_fc
 from kit.uring import Ring
 
 LUNS, MIB = 10, 4
-# One more LUN; the tests set how slow its backstore is.
+# The number of one more LUN. A test sets how slow its backstore is.
 SLOW_LUN = LUNS
 FAIR = 0.95
 # The shares are measured for at least this many seconds and commands.
 MEASURE_SECONDS, MEASURE_COMMANDS = 1.5, 1500
-# The slow LUN takes few commands at a time. When it is full, tcm_fc's worker waits, and commands of
-# the other LUNs keep the 512 tags that the target has for an initiator (TCM_FC_DEFAULT_TAGS). The
-# target answers further commands with BUSY.
+# The slow LUN takes SLOW_TAKES commands at a time. When it is full, tcm_fc's worker waits, and
+# commands of the other LUNs fill the 512 tags that the target has for an initiator
+# (TCM_FC_DEFAULT_TAGS). The target answers further commands with BUSY.
 SLOW_TAKES, SLOW_COMMANDS, SLOW_SECONDS, DEEP = 16, 96, 0.2, 64
 
 pytestmark = pytest.mark.limit(3 * SECONDS)
@@ -48,13 +48,13 @@ def link():
 
 
 def ten(link):
-    """The ten LUNs."""
+    """Returns the ten LUNs, without the slow one."""
     return link.luns()[:LUNS]
 
 
 @pytest.fixture(scope="module")
 def known(link):
-    """The data on each disk from FIRST on."""
+    """Writes data to each disk, from block FIRST on. Returns each disk's data."""
     data = [random.Random(number).randbytes(KNOWN_SIZE) for number in range(LUNS)]
     for lun, part in zip(ten(link), data, strict=True):
         smqsg.clear_attentions(lun.sg)
@@ -75,7 +75,7 @@ def check_fair(lanes, what, writing=False):
 
 
 def check_ended(lanes, what, *words):
-    """Checks that all commands have ended: GOOD, or for one of these reasons."""
+    """Checks that all commands have ended, some with each of these results: GOOD and @words."""
     found = lanes.stop()
     print(f"{what}: " + ", ".join(f"{word} {count}" for word, count in sorted(found.items())))
     assert set(found) == {"GOOD", *words}, found
@@ -84,15 +84,15 @@ def check_ended(lanes, what, *words):
 
 
 def test_luns_get_equal_shares(fc, known):
-    """READs and WRITEs on all LUNs, with more commands for each LUN than its queue depth."""
+    """Each LUN has more READs and WRITEs than its queue depth. The LUNs' shares are equal."""
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "reads and writes", writing=True)
         check_ended(lanes, "all")
 
 
 def test_waiting_commands_run_after_a_bounce(fc, known):
-    """The results of commands in flight report the bounce; commands that waited, or were
-    submitted while the port was blocked, run."""
+    """Commands that are in flight at a bounce end with DID_TRANSPORT_DISRUPTED. Commands that wait,
+    or are submitted while the port is blocked, run afterwards."""
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "before")
         with fc.silent():
@@ -102,12 +102,12 @@ def test_waiting_commands_run_after_a_bounce(fc, known):
         fc.up()
         check_fair(lanes, "after a bounce")
         found = check_ended(lanes, "bounce", "DID_TRANSPORT_DISRUPTED")
-        # No more than the number that may be in flight.
+        # At most 32 commands of each LUN were in flight.
         assert 0 < found["DID_TRANSPORT_DISRUPTED"] <= LUNS * 32
 
 
 def test_commands_fail_after_fast_io_fail(fc, known):
-    """Once fast_io_fail has expired, I/O fails at once, until the port is back."""
+    """When fast_io_fail_tmo has expired, I/O fails at once until the port is back."""
     fc.patience(fast_io_fail=1)
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "before")
@@ -124,8 +124,9 @@ def test_commands_fail_after_fast_io_fail(fc, known):
 
 
 def test_unmapped_luns_do_not_affect_others(fc, known):
-    """The target unmaps two LUNs: their commands end with its sense data, and the commands of the
-    other LUNs are not affected. When the two LUNs are mapped again they work as before."""
+    """When the target unmaps two LUNs, their commands end with the target's sense data, and the
+    commands of the other LUNs are not affected. When the two LUNs are mapped again, they work as
+    before."""
     gone = (3, 7)
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "before", writing=True)
@@ -145,7 +146,7 @@ def test_unmapped_luns_do_not_affect_others(fc, known):
 
 def test_commands_are_repeated_while_the_target_is_busy(fc, known):
     """One LUN has so many slow commands that the target has no room for more. The target answers
-    BUSY, and the mid-layer repeats those commands: no command's result shows that."""
+    BUSY, and the mid-layer repeats those commands: all commands end GOOD."""
     def issued():
         return sum(int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
                    for lun in fc.luns())
@@ -180,8 +181,8 @@ def test_commands_are_repeated_while_the_target_is_busy(fc, known):
 
 
 def test_all_commands_end_when_the_luns_are_lost(fc, known):
-    """The LUNs are removed for good: all commands of their files end. When the link is up again,
-    new LUNs take their place."""
+    """When the link is lost for good and the LUNs are removed, all commands of the LUNs' files end.
+    When the link is up again, new LUNs take their place."""
     fc.patience(dev_loss=2, fast_io_fail=1)
     old = ten(fc)
     with Lanes(old, known) as lanes:

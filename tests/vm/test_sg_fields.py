@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands: each field of each call, at its limits and beyond; and which field an error
-names."""
+"""Prepared commands: each field of each call, at its limits and beyond. A refused call names the
+field at fault."""
 import errno
 import mmap
 import struct
@@ -53,13 +53,13 @@ def test_bad_setup_fields_are_refused(path, klog):
         assert file.try_prepare([command(TUR)], 3) == (errno.EINVAL, 0)
         assert file.field == Field.FIRST
         assert file.try_prepare([command(TUR)], 2) == (0, 1)
-    # A caller's mistake must not be in the kernel's log.
+    # smq_sg must not log a caller's mistake.
     assert not klog.matching("smq_sg: ")
 
 
 @pytest.mark.skipif(not CONTROL.exists(), reason="a kernel without dynamic debug")
 def test_debug_messages_name_the_limit(path, klog):
-    """Debug messages, when switched on, name the limit."""
+    """If debug messages are switched on, they name the limit that a field exceeds."""
     CONTROL.write_text("module smq_sg +p", encoding="ascii")
     try:
         with SlotFile(path) as file:
@@ -80,7 +80,8 @@ def test_all_valid_sense_sizes_work(path, size):
 
 
 def limits(file):
-    """Rows of a slot's fields, the errno, and the field at fault. Only that field is wrong."""
+    """Returns rows of: the fields of a slot to change, the errno, and the field at fault, which is
+    the only wrong one."""
     info = file.info()
     most, step = info.max_transfer, info.alignment
     cases = [({"cdb_len": n}, errno.EINVAL, Field.CDB_LEN) for n in (1, 5, 33, 255)]
@@ -115,7 +116,8 @@ def limits(file):
 
 @pytest.mark.smoke
 def test_prepare_names_the_slot_and_field_at_fault(file, memory, klog):
-    """The call names the slot at fault; slots before it are filled, slots behind it untouched."""
+    """The call names the slot at fault. It fills the slots before that one, and leaves the slots
+    behind it unchanged."""
     assert file.lend(2, memory, flags=READONLY) == 0
     for at, (wrong, error, field) in enumerate(limits(file)):
         file.prepare([read(100 + slot, offset=slot * BLOCK) for slot in range(4)])
@@ -131,15 +133,15 @@ def test_prepare_names_the_slot_and_field_at_fault(file, memory, klog):
         assert file.run(range(4)) == (0, 0)
         assert memory[:4 * BLOCK] == (numbered_blocks(200 + at) + numbered_blocks(201) +
                                       numbered_blocks(102, 2)), wrong
-    # No refused slot holds a buffer.
+    # The refused calls left no reference to a buffer.
     file.prepare([command(b"")] * 4)
     assert file.take_back(0) == 0 and file.take_back(2) == 0
     assert not klog.matching("smq_sg: ")
 
 
 def test_only_a_zero_descriptor_empties_a_slot(file):
-    """Only a descriptor of all zeroes empties a slot. One with cdb_len 0 and another field set is
-    refused, and the slot is unchanged."""
+    """Only a descriptor whose fields are all 0 empties a slot. A descriptor with cdb_len 0 and
+    another field set is refused, and the slot is unchanged."""
     file.prepare([command(TUR)])
     for name in ("cdb", "direction", "buffer", "length", "offset", "timeout_ms", "flags",
                  "reserved"):
@@ -171,7 +173,7 @@ def test_values_just_inside_the_limits_work(file, klog):
     assert area[info.max_transfer:] == b"\xa5" * PAGE
     assert file.run_one(59).result == 0 and area[-BLOCK:] == numbered_blocks(7)
     assert file.run_one(60).result == 0
-    # The mid-layer's DID_ABORT: this host takes no CDB of more than 16 bytes.
+    # The mid-layer answers DID_ABORT, because this host takes no CDB of more than 16 bytes.
     assert file.run_one(61).result == DID_ABORT << 8
     assert file.run_one(63).result == 0
     assert not klog.matching("smq_sg: ")
@@ -230,7 +232,7 @@ def test_bad_buffer_fields_are_refused(file, memory):
 
 
 def test_read_only_memory_is_lent_only_for_data_out(file):
-    """Read-only memory can be lent only for data-out."""
+    """Read-only memory can be lent only as a READONLY buffer, which only data-out may use."""
     frozen = Memory(PAGE)
     frozen[:BLOCK] = b"\x5a" * BLOCK
     # PROT_READ
@@ -254,8 +256,8 @@ BATCHES = [((0, 0, 0), Field.COUNT), ((0, MAX_SLOTS + 1, 0), Field.COUNT),
 
 
 def test_bad_batch_fields_are_refused(file):
-    # Before a slot is filled there is no owner. The call clears the value that the caller has put
-    # into field.
+    # Until a slot is filled, the slots have no owner. The call clears @field, in which the caller
+    # left a value.
     arg = RunBatch(count=1, flags=BATCH_RANGE, field=77)
     assert (ioctl(file.fd, RUN, arg), arg.field) == (errno.EPERM, Field.NONE)
     file.prepare([command(TUR)] * 64)
@@ -271,7 +273,7 @@ def test_bad_batch_fields_are_refused(file):
             arg = RunBatch(count=1, flags=BATCH_RANGE)
             arg.reserved[at] = 1
             assert (ioctl(file.fd, RUN, arg), arg.field) == (errno.EINVAL, Field.RESERVED)
-        # The list is at a bad address: all elements fail, nothing runs.
+        # If the list is at a bad address, all its elements fail, and no slot runs.
         for flags in (0, BATCH_RUNS):
             arg = RunBatch(list=8, count=40, flags=flags)
             assert ioctl(file.fd, RUN, arg) == 0 and arg.failed == 40
@@ -281,14 +283,14 @@ def test_bad_batch_fields_are_refused(file):
     assert all(file.status(slot).runs == 0 for slot in range(64))
 
 
-# Buffer, flags and LBA of a run. In each row a flag is unknown, or a field is set without the flag
-# that uses it.
+# Rows of the buffer, the flags and the LBA of a run. In each row a flag is unknown, or a field is
+# set without the flag that uses it.
 UNUSED = [(1, 0, 0), (0, 0, 1), (0, 0, 1 << 63), (1, RUN_LBA, 5), (0, RUN_BUFFER, 5), (0, 4, 0)]
 
 
 @pytest.mark.smoke
 def test_unused_run_fields_must_be_0(file, memory):
-    """Unused fields must be 0, in an SQE and in the list of a batch."""
+    """The fields of a run that its flags do not use must be 0, in an SQE and in a batch's list."""
     assert file.lend(1, memory) == 0
     file.prepare([read(slot) for slot in range(4)])
     with Ring() as ring:
@@ -308,7 +310,7 @@ def test_unused_run_fields_must_be_0(file, memory):
 
 @pytest.mark.smoke
 def test_second_half_of_a_long_sqe_must_be_0(file):
-    """The second half of a long SQE must be 0, for a run and for a batch."""
+    """The second half of a 128-byte SQE must be 0, for a run and for a batch."""
     file.prepare([command(TUR)] * 4)
     run, batch = struct.pack("<IHHQ", 3, 0, 0, 0), file.batch(range(4))
     with Ring(8, SETUP_SQE128) as ring:

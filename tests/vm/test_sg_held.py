@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Held slots have the same results as other slots, whether or not their requests are kept; and the
+"""Held slots have the same results as other slots, whether they keep their requests or not. The
 number of kept requests is limited."""
 import ctypes
 import errno
@@ -22,8 +22,8 @@ from kit.slowdisk import opened
 from kit.uring import Ring
 
 
-# Held requests go through the plug, or straight to the driver if it has no doorbell for several
-# commands (commit_rqs).
+# Held requests go through the plug. If the driver has no doorbell for several commands
+# (commit_rqs), they go straight to the driver.
 DRIVERS = {"queued": ("smq_ram", {}),
            "straight": ("scsi_debug", {"delay": 0, "max_queue": 128, "submit_queues": 4})}
 QUEUED = pytest.mark.parametrize("path", ["queued"], indirect=True)
@@ -31,7 +31,7 @@ QUEUED = pytest.mark.parametrize("path", ["queued"], indirect=True)
 
 @pytest.fixture(scope="module", params=DRIVERS)
 def path(request):
-    """The node of a disk whose first blocks are numbered."""
+    """Yields the path of the smq_sg node of a disk whose first blocks are numbered."""
     driver, params = DRIVERS[request.param]
     with numbered_disk(driver, **params) as node:
         for host in find_hosts(driver):
@@ -55,8 +55,8 @@ def file(path):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 def test_kept_requests_move_the_right_data(file, way):
-    """Kept requests write and read the right data, also after other commands were prepared into the
-    slots."""
+    """Kept requests write and read the right data, even after the slots were prepared with other
+    commands."""
     rand, area, count = random.Random(way), Memory(64 * BLOCK), 16
     out, into, check = slice(0, count * BLOCK), slice(32 * BLOCK, 48 * BLOCK), 48
     assert file.lend(0, area) == 0
@@ -66,7 +66,7 @@ def test_kept_requests_move_the_right_data(file, way):
             file.prepare([
                 *(write(base + at, flags=HELD, offset=at * BLOCK) for at in range(count)),
                 *(read(base + at, flags=HELD, offset=(32 + at) * BLOCK) for at in range(count)),
-                # A slot that is not held reads what the held ones wrote.
+                # A slot that is not held reads what the held slots wrote.
                 read(0, offset=check * BLOCK)])
             assert held_requests(file.path) == 0
             for _ in range(3):
@@ -83,8 +83,8 @@ def test_kept_requests_move_the_right_data(file, way):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 def test_another_lba_or_buffer_does_not_affect_later_runs(file, way):
-    """Runs with another LBA, another buffer, both or neither use the same kept request; none
-    affects a later run."""
+    """Runs with another LBA, another buffer, both or neither use the same kept request. No run
+    affects a later one."""
     area, other = Memory(16 * PAGE), Memory(16 * PAGE)
     assert file.lend(0, area) == 0 and file.lend(1, other) == 0
     place = slice(PAGE, PAGE + 2 * BLOCK)
@@ -101,7 +101,7 @@ def test_another_lba_or_buffer_does_not_affect_later_runs(file, way):
             assert want[place] == numbered_blocks(more.get("lba", 40), 2), more
             assert want[:place.start] + want[place.stop:] == bytes(want.size - 2 * BLOCK), more
             assert rest[:] == bytes(rest.size), more
-        # Each WRITE goes to this run's LBA, from this run's buffer.
+        # Each WRITE writes its own run's buffer to its own run's LBA.
         file.prepare([write(NUMBERED_BLOCKS, flags=HELD),
                       read(NUMBERED_BLOCKS, 8, offset=8 * PAGE)])
         blocks = {at: bytes(BLOCK) for at in range(8)}
@@ -119,7 +119,7 @@ def test_another_lba_or_buffer_does_not_affect_later_runs(file, way):
 
 @pytest.mark.parametrize("pieces", (1, 2, 3, 5))
 def test_slot_with_more_than_two_pieces_keeps_no_request(file, pieces):
-    """A slot whose data has more than two pieces runs as well, but keeps no request."""
+    """A slot whose data is in more than two pieces of memory works too, but keeps no request."""
     area = OnePage(pieces * PAGE)
     blocks = PAGE // BLOCK
     assert file.lend(0, area) == 0
@@ -135,7 +135,7 @@ def test_slot_with_more_than_two_pieces_keeps_no_request(file, pieces):
 
 
 def read32(lba: int, byte10: int) -> bytes:
-    """READ (32), of one block."""
+    """Returns the CDB of a READ (32) of one block."""
     raw = bytearray(32)
     raw[0], raw[7], raw[9], raw[10] = 0x7f, 24, 9, byte10
     raw[12:20], raw[20:24], raw[28:32] = (value.to_bytes(size, "big") for value, size in (
@@ -146,7 +146,7 @@ def read32(lba: int, byte10: int) -> bytes:
 @QUEUED
 @pytest.mark.parametrize("dif", (1, 2))
 def test_command_with_protection_information_keeps_no_request(path, dif):
-    """The CDBs that a device of protection type @dif takes have the same results as through sg. A
+    """Each CDB that a device of protection type @dif takes has the same result as through sg. A
     command that asks for protection information keeps no request."""
     assert path     # The fixture has loaded smq_sg.
     wants = (0, 1 << 5, 5 << 5)
@@ -203,8 +203,8 @@ def test_slots_read_the_right_data_while_their_task_migrates(file):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
 def test_good_run_after_a_failed_one_has_no_sense(file, way):
-    """A GOOD run after a CHECK CONDITION has no sense left, and a run that failed keeps no
-    request."""
+    """After a run that ends with CHECK CONDITION the slot keeps no request. The next GOOD run
+    reports no sense data."""
     area = Memory(PAGE)
     assert file.lend(0, area) == 0
     file.prepare([read(5, flags=HELD)])
@@ -230,8 +230,8 @@ def test_good_run_after_a_failed_one_has_no_sense(file, way):
 @QUEUED
 @pytest.mark.smoke
 def test_held_share_limits_kept_requests(path, klog):
-    """held_share is 0 to 100 percent of the depth. When it is lowered, requests above it are given
-    back at once."""
+    """held_share is 0 to 100 percent of the depth. When it is lowered, slots give the requests
+    above the new share back at once."""
     knob = smqsg.CLASS / Path(path).name / "held_share"
     depth = smqsg.attr(path, "depth")
     assert smqsg.attr(path, "held_share") == 50
@@ -263,8 +263,8 @@ def test_held_share_limits_kept_requests(path, klog):
 
 @QUEUED
 def test_file_keeps_no_more_than_it_asked_for(path):
-    """A file keeps no more than the held_share it asked for, even if the node allows more. A file
-    that did not ask for a share keeps nothing."""
+    """A file keeps no more requests than the held_share that it asked for, even if the node allows
+    more. A file that did not ask for a share keeps none."""
     depth = smqsg.attr(path, "depth")
     with node_share(path, 100):
         for share in (0, 1, 30, 100):
@@ -280,8 +280,8 @@ def test_file_keeps_no_more_than_it_asked_for(path):
 
 @QUEUED
 def test_files_share_the_requests_of_their_node(path):
-    """All files of a node share the requests that it may keep: the first file gives back the
-    requests that a second one may keep."""
+    """All files of a node share the requests that the node may keep: when a second file is opened,
+    the first file gives back the second file's share."""
     depth = smqsg.attr(path, "depth")
     with node_share(path, 50), holding(path, depth) as first:
         assert first.info().max_held == depth // 2

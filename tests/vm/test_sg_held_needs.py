@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Held slots soon give back requests that other operations need: idle slots delay no operation by
-more than 50 ms, and busy slots lose no command."""
+"""When another operation needs the requests that held slots keep, the slots soon give them back:
+idle slots delay no operation by more than 50 ms, and busy slots lose no command."""
 import mmap
 import os
 import time
@@ -25,8 +25,8 @@ from kit.waits import waits, waits_on
 SLOTS = 8
 TURNS = 3
 MAX_DELAY = 0.05    # seconds: the longest delay that idle held slots may cause
-# The longest time, in seconds, for an operation. It usually takes a moment, but a shared machine
-# under TCG is slow.
+# The longest time, in seconds, that an operation may take. It usually takes a moment, but a shared
+# machine under TCG is slow.
 HANG_SECONDS = 10
 CPU = 3
 ENODEV = "19"
@@ -41,15 +41,18 @@ def write_attr(path: Path, value) -> None:
 
 @dataclass(frozen=True)
 class Need:
-    """An operation that waits until all requests of a queue, or of one CPU in the queue, are free;
-    and how to undo it. @do gets the number of the turn, so that each turn can write another
-    value."""
+    """An operation that waits until all requests of a queue, or those of one CPU, are free.
+
+    @do: does the operation; its second argument is the turn, so that it can write another value
+    each time
+    @undo: undoes the operation
+    """
     do: Callable[[Lun, int], None]
     undo: Callable[[Lun], None] = lambda lun: None
 
 
 def rescan(lun: Lun) -> None:
-    """Makes a host scan for a LUN that was deleted."""
+    """Makes the host of a deleted LUN scan for that LUN."""
     host, channel, target, number = lun.address.split(":")
     write_attr(Path(f"/sys/class/scsi_host/host{host}/scan"), f"{channel} {target} {number}")
 
@@ -68,14 +71,14 @@ NEEDS = {
 }
 
 
-# Kernels differ in how they freeze, empty or quiesce a queue for these operations.
+# For these operations kernels differ in how they freeze, empty or quiesce a queue.
 KERNELS_DIFFER = ("elevator", "cpu", "suspend")
 
 
 @contextmanager
 def host_of(driver: str, luns: int = 1, depth: int = 64, queues: int = 4):
-    """A host of smq_ram, where held requests go through the plug, or of scsi_debug, which has no
-    doorbell for several commands: held requests go straight to it."""
+    """Yields a host of smq_ram or of scsi_debug. Held requests go through the plug to smq_ram, and
+    straight to scsi_debug, which has no doorbell for several commands."""
     if driver == "smq_ram":
         with ram_host(luns=luns, depth=depth, hw_queues=queues) as (_, host):
             yield host
@@ -90,15 +93,15 @@ DRIVERS = pytest.mark.parametrize("driver", ("smq_ram", "scsi_debug"))
 
 @pytest.fixture(name="driver")
 def fixture_driver():
-    """The default driver, for tests without a parameter of this name."""
+    """Returns the driver for tests that have no parameter "driver"."""
     return "smq_ram"
 
 
 @pytest.fixture(name="host")
 def fixture_host(sg_module, driver):
-    """A host with a LUN and a hardware queue for each CPU."""
+    """Yields a host with one LUN, and with a hardware queue for each CPU."""
     run("modprobe", "mq-deadline")
-    # With four CPUs and four hardware queues each CPU is the only one of its hctx.
+    # With four CPUs and four hardware queues, each hctx has only one CPU.
     assert os.cpu_count() == 4
     with host_of(driver) as host, quiescer():
         without_elevator(*host.wait_luns(1))
@@ -131,8 +134,8 @@ def seconds_of(what: Callable[[], None]) -> float:
 
 
 def beside_idle(host, need: Need, kind: int, turn: int) -> float:
-    """How long an operation takes while a file has idle slots of the given kind, which ran on one
-    CPU."""
+    """Returns how long an operation takes while a file has idle slots of the given kind, which have
+    run on CPU 3."""
     lun = ready(host)
     path = smqsg.node(lun)
     with opened(path, SLOTS, kind, held_share=100) as file:
@@ -142,7 +145,7 @@ def beside_idle(host, need: Need, kind: int, turn: int) -> float:
         assert held_requests(path) == (SLOTS if kind else 0)
         with on({0}):
             took = seconds_of(lambda: need.do(lun, turn))
-        # The operation has waited for the kept requests: none is left.
+        # The operation has waited until no request was kept.
         assert not os.path.exists(path) or held_requests(path) == 0
         need.undo(lun)
         lun = ready(host)
@@ -157,9 +160,9 @@ def beside_idle(host, need: Need, kind: int, turn: int) -> float:
 @pytest.mark.parametrize("name", NEEDS)
 def test_idle_slots_delay_operations_by_50_ms_at_most(host, name):
     """Idle held slots delay an operation by 50 ms at most. Turns with held slots alternate with
-    turns whose slots keep nothing. The test compares the fastest turn of each kind, because other
-    load delays some turns, while a wait for held slots would delay all of them. On a busy machine
-    the test takes more turns."""
+    turns whose slots keep nothing. The test compares the fastest turn of each kind: other load
+    delays only some turns, but a wait for held slots would delay all turns with held slots. On a
+    busy machine the test takes more turns."""
     took: dict[int, list[float]] = {0: [], HELD: []}
     for turn in range(8 * TURNS):
         kind = HELD if turn % 2 else 0
@@ -177,8 +180,8 @@ def test_idle_slots_delay_operations_by_50_ms_at_most(host, name):
     pytest.param(name, marks=[pytest.mark.smoke] if name in KERNELS_DIFFER else [])
     for name in NEEDS if name != "delete"])
 def test_busy_slots_lose_no_command(host, name):
-    """Held slots run all the time, one by one and in batches, while operations need the queue: each
-    command ends once."""
+    """Held slots run all the time, one by one and in batches, while operations need the requests:
+    each command ends once."""
     need, lun = NEEDS[name], ready(host)
     path = smqsg.node(lun)
     more = {"held": True, "ms": 1500 * TIME_FACTOR}
@@ -199,7 +202,7 @@ def test_busy_slots_lose_no_command(host, name):
         assert one["results"] == {"status": 0, "0": one["sent"]}
         assert one["served"] == one["sent"] * each > 100
     smqsg.idle(path)
-    # Afterwards slots keep their requests as before.
+    # Slots can keep their requests again.
     without_elevator(lun)
     with holding(path, SLOTS) as file:
         hold_first(file, SLOTS)
@@ -209,7 +212,7 @@ def test_busy_slots_lose_no_command(host, name):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_device_is_deleted_under_busy_slots(host):
-    """A device is deleted under busy slots: each command ends once, and a scan finds the
+    """If a device is deleted while its held slots run, each command ends once. A scan finds the
     device again."""
     for _ in range(2):
         lun = ready(host)
@@ -217,7 +220,7 @@ def test_device_is_deleted_under_busy_slots(host):
         more = {"held": True, "count": COMMANDS}
         with waits_on(path, depth=SLOTS, **more) as lone, \
                 waits_on(path, path="batch", depth=2, batch=SLOTS, **more) as batch:
-            wait_for("both", lambda path=path: smqsg.attr(path, "share") == 64 // 2)
+            wait_for("both programs", lambda path=path: smqsg.attr(path, "share") == 64 // 2)
             under_way(lun, 500)
             assert seconds_of(
                 lambda lun=lun: write_attr(lun.sysfs / "delete", 1)) < HANG_SECONDS * TIME_FACTOR
@@ -234,8 +237,8 @@ def test_device_is_deleted_under_busy_slots(host):
 @pytest.mark.smoke
 def test_module_of_the_host_can_be_unloaded_after_close(sg_module):
     """The host's module cannot be unloaded while a file of the node is open. After the close no
-    request is kept, and the module can be unloaded at once. (The test does not compare times, which
-    differ by more than held slots could add.)"""
+    request is kept, and the module can be unloaded. (The test does not compare times: they vary by
+    more than held slots could add.)"""
     for _ in range(2):
         with loaded("scsi_debug", delay=0, submit_queues=2) as (host,):
             lun, = host.luns()
@@ -245,8 +248,8 @@ def test_module_of_the_host_can_be_unloaded_after_close(sg_module):
                 hold_first(file, SLOTS)
                 with pytest.raises(ModuleError, match="in use"):
                     unload("scsi_debug", 0)
-                # The attempt may have lasted a second, after which idle slots give their requests
-                # back.
+                # Run the slots again: the attempt to unload may have taken a second, and slots that
+                # are idle for a second give their requests back.
                 hold_first(file, SLOTS)
                 assert smqsg.tags(lun) == SLOTS
             assert held_requests(path) == smqsg.tags(lun) == 0
@@ -256,16 +259,16 @@ def test_module_of_the_host_can_be_unloaded_after_close(sg_module):
 # Other LUNs of the same host.
 
 def read_block(fd: int, area: mmap.mmap) -> None:
-    """Reads a block past the page cache; the kernel sends one command for that."""
+    """Reads a block without the page cache: the kernel sends one command."""
     assert os.preadv(fd, [area], 0) == len(area)
 
 
 @pytest.mark.smoke
 @pytest.mark.skipif(SANITIZING, reason="compares times, which sanitizers distort")
 def test_lun_gets_a_tag_that_another_luns_slots_keep(sg_module):
-    """Held slots of one LUN keep all tags of a host: a read of another LUN gets a tag within 50 ms.
-    As in test_idle_slots_delay_operations_by_50_ms_at_most(), the fastest read of each kind
-    counts."""
+    """If held slots of one LUN keep all tags of a host, a read of another LUN still gets a tag
+    within 50 ms. As in test_idle_slots_delay_operations_by_50_ms_at_most(), the fastest read of
+    each kind counts."""
     with loaded("scsi_debug", luns=2, max_luns=2, max_queue=4, delay=0) as hosts:
         first, second = hosts[0].luns()
         without_elevator(first, second)
@@ -291,8 +294,8 @@ def test_lun_gets_a_tag_that_another_luns_slots_keep(sg_module):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("depth", (4, 1))
 def test_block_io_and_busy_slots_do_not_starve_each_other(sg_module, driver, depth):
-    """On a host with few tags neither block I/O of one LUN nor busy held slots of another LUN
-    starve."""
+    """On a host with few tags, block I/O of one LUN and busy held slots of another LUN do not
+    starve each other."""
     with host_of(driver, 2, depth, 1) as host:
         first, second = host.luns()
         without_elevator(first, second)

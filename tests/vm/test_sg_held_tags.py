@@ -22,16 +22,17 @@ from kit.uring import Ring
 from kit.waits import Waits, waits, waits_on
 
 
-# Held requests go through the plug, or straight to the driver if it has no doorbell for several
-# commands (commit_rqs).
+# Held requests go through the plug. If the driver has no doorbell for several commands
+# (commit_rqs), they go straight to the driver.
 DISKS = {"queued": slow_disk, "straight": straight_disk}
-# For tests in which smq_ram injects faults.
+# For tests that need smq_ram, to inject faults.
 QUEUED = pytest.mark.parametrize("whole", ["queued"], indirect=True)
 
 
 @pytest.fixture(params=DISKS)
 def whole(sg_module, request):
-    """A slow disk that may keep a request for each tag. At the end none of its tags is in use."""
+    """Yields a slow disk whose slots may keep a request for each tag. Checks at the end that no tag
+    is in use."""
     with DISKS[request.param]() as device, node_share(device.path, 100):
         without_elevator(device.lun)
         yield device
@@ -41,8 +42,8 @@ def whole(sg_module, request):
 
 
 def test_slot_in_flight_is_busy(whole):
-    """A slot in flight can be neither run again nor prepared; the attempts do not affect its
-    run."""
+    """A slot in flight can neither be run again nor be prepared. The attempts do not affect the run
+    in flight."""
     with holding(whole.path, 2) as file, Ring() as ring:
         hold_first(file, 2)
         whole.slow()
@@ -59,8 +60,8 @@ def test_slot_in_flight_is_busy(whole):
 
 @QUEUED
 def test_fault_does_not_affect_the_next_run(whole):
-    """A slot has the right result after each fault of the device (the mid-layer repeats BUSY and
-    TASK SET FULL), and no fault affects the next run."""
+    """A slot has the right result after each fault of the device, and no fault affects the next
+    run. (After BUSY and TASK SET FULL the mid-layer repeats the command.)"""
     with holding(whole.path, 4) as file:
         for fault, settings, result in (
                 ("sense", {"sense": 0x031100}, sgio.CHECK_CONDITION),
@@ -79,8 +80,8 @@ def test_fault_does_not_affect_the_next_run(whole):
 
 @pytest.mark.parametrize("how", ("close", "prepare", "exit", "SIGKILL"))
 def test_kept_tags_are_released(whole, how):
-    """All tags of the host can be used again once the slots that kept them are closed or prepared
-    anew, or their process has ended."""
+    """All tags of the host can be used again when the file whose slots kept them is closed, when
+    the slots are prepared again, or when their process has ended."""
     ready, told = os.pipe()
 
     def work():
@@ -123,8 +124,8 @@ def test_kept_tags_are_released(whole, how):
 
 
 def test_child_runs_slots_whose_requests_its_parent_keeps(whole):
-    """A child process runs slots whose requests its parent keeps, into its parent's memory;
-    afterwards the parent's runs work as before."""
+    """A child process can run slots whose requests its parent keeps. Afterwards the parent can run
+    them as before."""
     with holding(whole.path, DEPTH) as file, Ring() as ring:
         hold_first(file, DEPTH)
         whole.slow()
@@ -142,15 +143,15 @@ def test_child_runs_slots_whose_requests_its_parent_keeps(whole):
 
 
 def active(lun) -> int:
-    """Requests that the block layer counts against a queue's part of a shared tag set."""
+    """Returns how many requests the block layer counts against a LUN's part of the host's tags."""
     return sum(int(path.read_text(encoding="ascii")) for path in
                Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/active"))
 
 
 @pytest.mark.limit(120)
 def test_ten_luns_share_their_tags(sg_module):
-    """The block layer counts each kept request of a LUN once: otherwise the LUNs would find no tag
-    left on the host."""
+    """The block layer counts each kept request of a LUN once. If it counted a request at each run,
+    the LUNs would soon find no tag."""
     with ram_host(luns=10, depth=64, hw_queues=1) as (_, host):
         luns = host.luns()
         without_elevator(*luns)
@@ -178,7 +179,8 @@ def test_ten_luns_share_their_tags(sg_module):
 
 
 def test_run_reports_no_earlier_residual(whole):
-    """A run that does not reach the device reports no residual, even if the run before had one."""
+    """A run that does not reach the device reports no residual, even if the previous run had
+    one."""
     with opened(whole.path, 1, held_share=100) as file:
         file.prepare([command(cdb.inquiry(252), IN, 252, flags=HELD)])
         for _ in range(2):
@@ -196,8 +198,8 @@ def test_run_reports_no_earlier_residual(whole):
 @pytest.mark.smoke
 @pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
 def test_no_command_reaches_a_quiesced_device(whole, state):
-    """No command reaches a quiesced, blocked or stopped device; each ends once that state is
-    over."""
+    """No command reaches a quiesced, blocked or stopped device. When that state is over, each
+    command ends."""
     with quiescer(), holding(whole.path, DEPTH) as file, Ring() as ring:
         for _ in range(3):
             hold_first(file, DEPTH)
@@ -208,7 +210,7 @@ def test_no_command_reaches_a_quiesced_device(whole, state):
                 for slot in range(DEPTH):
                     file.push(ring, slot)
                     ring.submit()
-                # Within this time faulty code would send the commands.
+                # Faulty code would have sent the commands within this time.
                 with pytest.raises(AssertionError, match="0 of 1"):
                     ring.wait(1, 0.3)
                 assert issued.read_text(encoding="ascii") == before
@@ -260,7 +262,7 @@ def test_held_command_times_out(whole, fault):
 
 @pytest.mark.parametrize("whole", ["straight"], indirect=True)
 def test_held_command_sent_straight_times_out(whole):
-    """The same as test_held_command_times_out() on scsi_debug, which ignores every fourth
+    """As test_held_command_times_out(), but on scsi_debug, which is set to ignore every fourth
     command."""
     forgets = 4
     with holding(whole.path, DEPTH) as file, Ring() as ring:
@@ -286,9 +288,9 @@ def test_held_command_sent_straight_times_out(whole):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("delay_ms", (700, 4000))
 def test_timeouts_are_found_while_held_requests_are_reused(sg_module, delay_ms):
-    """Held requests are used again on all CPUs while the block layer scans for expired
-    ones: it finds only those. It scans once a second, so some commands that take 700 ms end before
-    the scan."""
+    """While the block layer scans for expired requests, held requests are used again on all CPUs.
+    The scan finds only the expired ones. It runs once a second, so some commands that take 700 ms
+    end before it."""
     with ram_host(depth=32) as (host_dir, host):
         lun, = host.luns()
         without_elevator(lun)

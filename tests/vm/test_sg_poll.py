@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Polled rings: prepared and ad hoc commands through poll queues, and each way in which such a
+"""Polled rings: prepared and ad hoc commands through poll queues, and each way in which a polled
 command ends."""
 import errno
 import os
@@ -29,13 +29,13 @@ pytestmark = pytest.mark.usefixtures("sg_module")
 
 
 def polls(disk) -> int:
-    """The number of commands of a disk's host that were found by a poll."""
+    """Returns how many commands of a disk's host ended in a poll."""
     return int(disk.host.stats()["polled"])
 
 
 @contextmanager
 def no_task_work():
-    """Checks that no command sent in the block is reported by task work."""
+    """Checks that task work reports no command that the block sends."""
     with calls("smq_sg", "smqsg_slot_task_work") as slots, \
             calls("smq_sg", "smqsg_batch_task_work") as batches:
         yield
@@ -46,7 +46,8 @@ def no_task_work():
 @pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
 @pytest.mark.parametrize("ring", RINGS)
 def test_each_command_is_found_by_a_poll(polled, ring, sqe_flags):
-    """Each command, even beyond the depth, is found by a poll. Task work reports none."""
+    """A poll finds each command, even if there are more commands than the depth. Task work reports
+    none of them."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL | RINGS[ring]) as opened_ring:
         assert file.info().features & FEATURE_POLLED
         before = polls(polled)
@@ -67,8 +68,8 @@ def test_each_command_is_found_by_a_poll(polled, ring, sqe_flags):
 @pytest.mark.smoke
 @pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
 def test_polled_commands_move_the_right_data(polled, spin):
-    """Polled commands, single ones and batches of each kind, write and read the right data, also
-    with another buffer."""
+    """Polled commands, single ones and batches of each kind, write and read the right data, even if
+    the run names another buffer."""
     data = random.Random(3).randbytes(64 * BLOCK)
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])
@@ -98,7 +99,8 @@ def test_polled_commands_move_the_right_data(polled, spin):
 
 @pytest.mark.smoke
 def test_commands_are_refused_without_poll_queue(device):
-    """Each kind of command is refused at once; the node reports that it has no poll queue."""
+    """On a polled ring a node without poll queue refuses each kind of command at once. The node
+    reports that it has no poll queue."""
     flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
     with opened(device.path) as file, Ring(8, flags) as ring:
         file.push(ring, 0)
@@ -116,7 +118,7 @@ def test_commands_are_refused_without_poll_queue(device):
 
 
 def test_bad_runs_are_reported_on_a_polled_ring(polled):
-    """A bad run or batch gets its error on a polled ring, too, and the ring does not hang."""
+    """A bad run or batch on a polled ring gets its error, and the ring does not hang."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow()
         file.prepare([command(b"")], 5)
@@ -136,7 +138,7 @@ def test_bad_runs_are_reported_on_a_polled_ring(polled):
 
 
 def test_sense_data_is_reported_on_a_polled_ring(polled):
-    """Errors of the device are reported, with sense data and residual."""
+    """A polled command that the device fails is reported with its sense data and residual."""
     with opened(polled.path) as file, Ring(8, SETUP_IOPOLL) as ring:
         file.prepare([read(1 << 30), read(0, 8), command(bytes((0xff,)) * 6)])
         polled.dir.arm("short", count=1)
@@ -171,7 +173,8 @@ def test_commands_beyond_max_waiting_end_with_eagain(polled):
 
 
 def keep_busy(path: str, flags: int, stop: Memory, cpu: int) -> int:
-    """Runs slots on one CPU by a ring that spins, until @stop is set; each must end GOOD."""
+    """Runs slots on one CPU until @stop is set. The task spins on the ring's completions. Each run
+    must end GOOD."""
     os.sched_setaffinity(0, {cpu})
     with opened(path) as file, Ring(64, flags) as ring:
         turns = 0
@@ -188,8 +191,8 @@ def keep_busy(path: str, flags: int, stop: Memory, cpu: int) -> int:
 
 @pytest.mark.smoke
 def test_rings_of_several_cpus_share_a_lun(polled):
-    """Two polled rings and one that is not polled use one LUN on several CPUs: each ring finds
-    completions of the others."""
+    """Two polled rings and one without IOPOLL use one LUN on several CPUs. A poll of one ring may
+    find commands of another; each ring gets its own completions."""
     stop = Memory(PAGE, 1 | 0x20)
     cpus = sorted(os.sched_getaffinity(0))
     polled.slow(200_000)
@@ -212,7 +215,7 @@ def test_each_ring_gets_its_own_completions(polled):
                 file.push(other, slot + 1)
             one.submit()
             other.submit()
-            # The first ring finds completions of the second's commands.
+            # Polling the first ring also finds commands of the second ring.
             assert sorted(one.wait(32, spin=True)) == [(slot, 0) for slot in range(0, 64, 2)]
             assert sorted(other.wait(32)) == [(slot, 0) for slot in range(1, 64, 2)]
 
@@ -228,7 +231,7 @@ def one_cpu_only() -> list[Path]:
 
 
 def test_waiting_commands_are_sent_with_one_cpu(polled):
-    """A task that polls all the time, on the only CPU, leaves the dispatcher CPU time to send
+    """Even if a task polls all the time on the only CPU, the dispatcher gets CPU time to send
     waiting commands."""
     gone = one_cpu_only()
     try:
@@ -245,10 +248,10 @@ def test_waiting_commands_are_sent_with_one_cpu(polled):
             path.write_text("1", encoding="ascii")
 
 
-# Rings that are not polled.
+# Rings with IOPOLL for which no task polls.
 
 def test_unpolled_ring_does_not_delay_others(polled):
-    """The commands of a ring that is not polled take all places. Once the device has completed
+    """The commands of a ring for which no task polls take all places. When the device has completed
     them, commands of other files and rings get the places."""
     with opened(polled.path) as file, opened(polled.path) as other, \
             Ring(64, SETUP_IOPOLL) as ring, Ring(64, SETUP_IOPOLL) as second:
@@ -259,7 +262,7 @@ def test_unpolled_ring_does_not_delay_others(polled):
         assert other.run(range(16)) == (0, 0)
         assert time.monotonic() - began < 2 * TIME_FACTOR
         assert ring.wait(DEPTH) and file.run(range(DEPTH)) == (0, 0)
-        # The commands of a polled ring do not wait for those of an unpolled ring either.
+        # Commands of a ring that is polled get the places too.
         for slot in range(DEPTH):
             file.push(ring, slot)
         ring.submit()
@@ -272,8 +275,8 @@ def test_unpolled_ring_does_not_delay_others(polled):
 @pytest.mark.smoke
 @pytest.mark.parametrize("polling", (False, True), ids=("idle", "polling"))
 def test_removal_of_the_device_ends_all_commands(polled, polling):
-    """The device is removed: commands in flight end, waiting ones end with ENODEV, and the removal
-    does not wait for a poller."""
+    """When the device is removed, commands in flight end, and waiting commands end with ENODEV. The
+    removal does not wait until a task polls."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow()
         for slot in range(12):
@@ -307,8 +310,8 @@ def test_removal_of_the_device_ends_all_commands(polled, polling):
 @pytest.mark.parametrize("kind", ("lost", "timeout"))
 @pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
 def test_ring_reports_a_command_that_timed_out(polled, kind, spin):
-    """Error handling ends a command that no poll finds; the ring, polled or not, gets the
-    completion."""
+    """If no poll finds a command, error handling ends it. The ring gets the completion whether the
+    task spins or sleeps."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         file.prepare([read(slot, timeout_ms=1000) for slot in range(12)])
         before = int(polled.host.stats()["timeouts"])
@@ -329,8 +332,8 @@ def test_ring_reports_a_command_that_timed_out(polled, kind, spin):
 
 @pytest.mark.parametrize("what", ("block", "freeze"))
 def test_unpolled_ring_keeps_no_places(polled, what):
-    """When commands have ended on a ring that is not polled, block I/O gets their places, and the
-    queue can be frozen."""
+    """When the device has completed the commands of a ring for which no task polls, block I/O gets
+    their places, and the queue can be frozen."""
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
         polled.slow(SLOW // 8)
         for slot in range(DEPTH):
@@ -348,7 +351,7 @@ def test_unpolled_ring_keeps_no_places(polled, what):
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", ("ring", "file"))
 def test_all_commands_run_after_close(polled, first):
-    """The ring or the file is closed with commands in flight and waiting: all of them run."""
+    """Commands that are in flight or waiting when the ring or the file is closed all run."""
     with opened(polled.path) as file:
         ring = Ring(64, SETUP_IOPOLL)
         polled.slow(SLOW // 4)
@@ -369,7 +372,7 @@ def test_all_commands_run_after_close(polled, first):
 @pytest.mark.smoke
 @pytest.mark.parametrize("how", ("spin", "asleep", "batch"))
 def test_waiting_commands_of_a_killed_process_are_not_sent(polled, how):
-    """A process is killed with commands in flight and waiting: the waiting ones are not sent."""
+    """When a process is killed, its waiting commands are not sent."""
     ready, told = os.pipe()
 
     def work():
@@ -403,11 +406,11 @@ def test_waiting_commands_of_a_killed_process_are_not_sent(polled, how):
 @pytest.mark.parametrize("seconds", (
     pytest.param(0, id="inline"),
     pytest.param(0.0005, id="polled", marks=pytest.mark.skipif(
-        not SCSI_DEBUG_POLLS, reason="this scsi_debug ends polled commands of others too early")),
+        not SCSI_DEBUG_POLLS, reason="this scsi_debug ends polled commands too early")),
 ))
 def test_scsi_debug_ends_commands_inline_and_by_polls(sg_module, seconds):
-    """Without a delay scsi_debug ends commands inside queuecommand; with one, its poll queue
-    returns them."""
+    """Without a delay scsi_debug ends commands inside queuecommand. With a delay, polls end
+    them."""
     with loaded("scsi_debug", delay=0, submit_queues=2, poll_queues=1, dev_size_mb=8,
                 names=("add_host", "max_luns")) as hosts:
         lun = hosts[0].luns()[0]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Ad hoc commands of polled rings: their data is in the memory of the submitting process. Another
-process may poll for them, or the submitting process may have ended."""
+"""Ad hoc commands of polled rings: a command's data is in the memory of the submitting process.
+Another process may find the command by a poll, or the submitting process may have ended."""
 import os
 import random
 import signal
@@ -28,8 +28,8 @@ REFERENCES = Path("/sys/module/smq_sg/refcnt")
 @pytest.mark.smoke
 @pytest.mark.parametrize("at", (0, 13), ids=("", "copied"))
 def test_adhoc_data_and_sense_reach_the_caller(polled, at):
-    """Data and sense data reach the caller's memory, with more commands than the queue depth. Data
-    at an odd address goes through a copy."""
+    """Data and sense data reach the caller's memory, even of more commands than the queue depth.
+    Data at an odd address is copied."""
     data = random.Random(5).randbytes(40 * BLOCK)
     with opened(polled.path) as file, Ring(64, FLAGS) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(40)])
@@ -61,8 +61,8 @@ def test_data_reaches_the_submitter_when_another_process_polls(polled):
         area = Memory(2 * PAGE)
 
         def work():
-            """The child has its own copy of @area at the same address: the parent's data must not
-            get there."""
+            """Polls in a child process, which has its own copy of @area at the same address. The
+            parent's data must not get into that copy."""
             with Ring(64, SETUP_IOPOLL) as ring:
                 while not stop[0]:
                     for slot in range(1, 33):
@@ -75,7 +75,7 @@ def test_data_reaches_the_submitter_when_another_process_polls(polled):
                 area[:] = bytes(2 * PAGE)
                 keep = push_adhoc(ring, file.fd, cdb.blocks(READ_10, 0, 1), 0, area, 13, BLOCK)
                 ring.submit()
-                # The other process is likely to find the completion.
+                # Meanwhile the other process probably finds the command.
                 time.sleep(0.002)
                 assert ring.wait(1) == [(0, 0)]
                 assert area[13:13 + BLOCK] == data
@@ -84,19 +84,19 @@ def test_data_reaches_the_submitter_when_another_process_polls(polled):
             assert status(30) == 0
 
 
-# In the tests below the ring is closed or its process ends. The task that then polls for the
-# commands is not the submitter, whose task work no longer runs.
+# In the tests below the ring is closed or its process ends. Then another task polls for the
+# commands, and the submitter's task work no longer runs.
 
 def push_some(ring, file, count):
-    """Pushes READs, of which DEPTH are in flight at a time. Returns their memory and the objects
-    that must stay alive."""
+    """Pushes READs, of which DEPTH are in flight at a time. Returns their memory and other objects
+    that the caller must keep alive."""
     area = Memory(count * BLOCK)
     return area, [push_adhoc(ring, file.fd, cdb.blocks(READ_10, n, 1), n, area, n * BLOCK, BLOCK)
                   for n in range(count)]
 
 
 def all_done_and_closed(polled):
-    """Waits until no command is in flight or waits, and none keeps a file open."""
+    """Waits until no command is in flight or waits, and no file is open."""
     polled.idle()
     wait_for("the files to be closed", lambda: REFERENCES.read_text(encoding="ascii") == "0\n")
 
@@ -105,7 +105,7 @@ def all_done_and_closed(polled):
 @pytest.mark.parametrize("count", (1, 3 * DEPTH), ids=("one", "waiting"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_commands_end_after_their_ring_is_closed(polled, kind, count):
-    """The ring is closed with commands in flight and waiting, while the process lives on."""
+    """Commands that are in flight or waiting when the ring is closed end. The process lives on."""
     with opened(polled.path) as file:
         ring = Ring(64, KINDS[kind])
         polled.slow(SLOW // 4)
@@ -124,8 +124,8 @@ def test_commands_end_after_their_ring_is_closed(polled, kind, count):
 @pytest.mark.parametrize("how", ("SIGKILL", "exit", "exec"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_commands_end_after_their_process_has_ended(polled, kind, how):
-    """The process ends with commands in flight and waiting. Soon no command is left, and no file is
-    open."""
+    """When the process ends with commands in flight and waiting, soon no command is left and no
+    file is open."""
     ready, told = os.pipe()
 
     def work():

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""Polled rings under load, together with everything that can end a command or make it wait."""
+"""Polled rings under load, while faults, resets, kills, changes of the depth and removals end
+commands or make them wait."""
 import errno
 import os
 import random
@@ -23,20 +24,20 @@ from kit.uring import SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SINGLE_ISSUER, SE
 SLOTS = 32
 REFERENCES = Path("/sys/module/smq_sg/refcnt")   # open files
 SECONDS = 8
-# The kinds of the workers' rings; the last is not polled.
+# The setup flags of the workers' rings. All rings are polled except the last.
 KINDS = (0, 0, SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN, SETUP_SQPOLL, None)
 # mmap flags of memory that a process shares with its children.
 SHARED = 1 | 0x20
 
 
 def data_of(worker: int, turn: int, block: int) -> bytes:
-    """The data that a worker writes."""
+    """Returns the data that a worker writes to a block in a turn."""
     return b"%8d%8d%8d........" % (worker, turn, block) * (BLOCK // 32)
 
 
 class Worker:
-    """Writes its own blocks and reads them back, through one ring, by runs and batches in random
-    order."""
+    """Writes its own blocks and reads them back, through one ring, by a random mix of single runs
+    and batches."""
 
     def __init__(self, number: int, file: SlotFile, ring: Ring, polled: bool):
         self.number, self.file, self.ring, self.polled = number, file, ring, polled
@@ -50,7 +51,7 @@ class Worker:
                       for at in range(SLOTS)], SLOTS)
 
     def run(self, first: int) -> list[bool]:
-        """Runs all slots from @first on, once; returns which of them ended GOOD."""
+        """Runs SLOTS slots from @first on, each once. Returns which of them ended GOOD."""
         before = [self.file.status(first + at).runs for at in range(SLOTS)]
         at, sent = 0, 0
         while at < SLOTS:
@@ -70,7 +71,7 @@ class Worker:
         return [state.result == 0 for state in states]
 
     def turn(self, turn: int) -> None:
-        """Writes, reads, and compares the blocks for which both ended GOOD."""
+        """Writes and reads all blocks. Compares those whose write and read both ended GOOD."""
         for at in range(SLOTS):
             self.memory[at * BLOCK:(at + 1) * BLOCK] = data_of(self.number, turn, at)
         written = self.run(0)
@@ -81,7 +82,8 @@ class Worker:
 
 
 def work(number: int, path: str, stop: Memory, least: int) -> int:
-    """A worker's process: it runs until @stop is set, and for at least @least turns."""
+    """Runs a worker until @stop is set, but for at least @least turns. Is the whole work of a
+    process, and returns its exit status."""
     kind = KINDS[number % len(KINDS)]
     flags = 0 if kind is None else kind | SETUP_IOPOLL
     with SlotFile(path, 2 * SLOTS) as file, Ring(64, flags) as ring:
@@ -93,8 +95,8 @@ def work(number: int, path: str, stop: Memory, least: int) -> int:
 
 
 def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> int:
-    """For @seconds, in turn changes the depth, arms faults or resets the LUN, and each time kills a
-    worker. Returns the number of times."""
+    """For @seconds, again and again changes the depth, arms a fault, resets the LUN or does
+    nothing, then starts another worker and kills it. Returns how often it has done so."""
     end, count, stop = time.monotonic() + seconds, 0, Memory(PAGE, SHARED)
     while time.monotonic() < end:
         what = count % 5
@@ -145,15 +147,15 @@ def test_each_command_is_reported_once_under_faults_resets_and_kills(sg_module, 
         stats = settle(host, 40)
         assert stats["polled"] > 500
         smqsg.clear_attentions(lun.sg)
-        # Afterwards slots work.
+        # Slots still work.
         with SlotFile(path, 2 * SLOTS) as file, Ring(64, SETUP_IOPOLL) as ring:
             Worker(20, file, ring, True).turn(0)
 
 
 @pytest.mark.limit(120)
 def test_devices_are_removed_under_polled_load(sg_module):
-    """Devices are removed over and over, while one process polls for its commands all the time and
-    another only now and then."""
+    """Devices are removed while two processes run slots. One process polls all the time, the other
+    sleeps until its commands end."""
     with ram_host(depth=16, poll_queues=2) as (host_dir, host):
         host_dir.set("model/service_ns", 300_000)
         for turn in range(6):
@@ -176,7 +178,7 @@ def test_devices_are_removed_under_polled_load(sg_module):
                         assert all(res >= 0 for res in results), results
             with running(lambda: until_gone(True)) as (_, spinning), \
                     running(lambda: until_gone(False)) as (_, sleeping):
-                wait_for("both to open the node", lambda: int(
+                wait_for("both processes to open the node", lambda: int(
                     REFERENCES.read_text(encoding="ascii")) >= 2)
                 time.sleep(0.3)
                 began = time.monotonic()

@@ -2,8 +2,8 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
-"""Polled rings on QEMU's virtio-scsi, with smq_virtio, and with virtio_scsi where it has poll
-queues."""
+"""Polled rings on QEMU's virtio-scsi: with smq_virtio, and with the kernel's virtio_scsi, which has
+poll queues on some kernels."""
 import errno
 import os
 import random
@@ -23,19 +23,20 @@ pytestmark = pytest.mark.usefixtures("sg_module")
 
 
 def device():
-    """The virtio device."""
+    """Returns the virtio device."""
     return virtio.device_at(SLOT, "vm/sg_poll_virtio")
 
 
 def interrupts() -> int:
-    """The number of interrupts of all virtqueues for commands, so far."""
+    """Returns how many interrupts the virtqueues for commands have raised so far."""
     return sum(int(word) for line in Path("/proc/interrupts").read_text(
         encoding="ascii").splitlines() if "-request" in line
         for word in line.split()[1:os.cpu_count() + 1])
 
 
 def transfer(path: str, counted=nullcontext) -> None:
-    """Writes and reads 64 blocks, singly and in batches, beyond the device's depth."""
+    """Writes and reads 64 blocks by single commands and batches, more at once than the device's
+    depth. @counted is the context in which the polled commands run."""
     data = random.Random(1).randbytes(64 * BLOCK)
     with opened(path) as file, Ring(64, SETUP_IOPOLL) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])
@@ -58,8 +59,8 @@ def transfer(path: str, counted=nullcontext) -> None:
 
 @contextmanager
 def without_interrupts():
-    """Checks that the block causes neither interrupts nor task work. No other program uses the
-    disk."""
+    """Checks that the block causes neither interrupts nor task work. No other program may use the
+    disk meanwhile."""
     before = interrupts()
     with calls("smq_sg", "smqsg_slot_task_work") as slots, \
             calls("smq_sg", "smqsg_batch_task_work") as batches:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A caller's rights: the direction of data, how much memory it may pin, which operations it may
-call, and whose slots it may use."""
+"""A caller's rights: in which direction it may move data, how much memory it may pin, which
+operations it may call, and whose slots it may use."""
 import ctypes
 import errno
 import fcntl
@@ -44,7 +44,7 @@ def _lio(_):
 
 
 def _adhoc(fd, raw, data):
-    """The result of an ad hoc command with data-out."""
+    """Sends an ad hoc command with data-out; returns its result."""
     area = Memory(PAGE)
     area[:len(data)] = data
     with Ring(flags=SETUP_SQE128 | SETUP_CQE32) as ring:
@@ -58,8 +58,8 @@ def _adhoc(fd, raw, data):
 @pytest.mark.smoke
 @pytest.mark.parametrize("disk_of", (_ram, _lio), ids=["ram", "lio"])
 def test_read_with_data_out_writes_nothing(device, disk_of):
-    """LIO would execute such a READ as a WRITE. A user with only read access cannot send it, and
-    smq_lio never passes it on to LIO."""
+    """LIO would execute a READ with data-out as a WRITE. A user without privileges cannot send such
+    a READ, and smq_lio never passes it on to LIO."""
     with disk_of(device) as lun:
         node = smqsg.node(lun)
         os.chmod(node, 0o666)
@@ -80,7 +80,7 @@ def test_read_with_data_out_writes_nothing(device, disk_of):
                     assert file.try_prepare([read(7)]) == (0, 1)
             return 0
         assert as_nobody(work) == 0
-        # A privileged caller may send it; the device refuses it.
+        # A privileged caller may send such a READ, but the LLD refuses it.
         for path in (node, lun.sd):
             with SgDev(path) as dev:
                 assert dev.cmd(READ, dout=OURS).host == DID_ERROR
@@ -103,7 +103,7 @@ def _send_command(fd, raw, data=b"", length=0):
 
 
 def _send_packet(fd, raw, data):
-    """Calls CDROM_SEND_PACKET with data-out."""
+    """Calls CDROM_SEND_PACKET with data-out; returns its errno, or the ioctl's value."""
     memory = Memory(PAGE)
     memory[:len(data)] = data
     request = raw.ljust(16, b"\0")[:12].ljust(16, b"\0") + struct.pack(
@@ -116,9 +116,9 @@ def _send_packet(fd, raw, data):
 
 @pytest.mark.parametrize("access", (os.O_RDONLY, os.O_RDWR), ids=["read", "write"])
 def test_other_ioctls_refuse_unprivileged_callers(device, access):
-    """A user without privileges gets EPERM from the mid-layer's own ioctls. These check only the
-    opcode, and read it from memory that may have changed since an earlier check, so they would let
-    a READ with data-out pass."""
+    """A user without privileges gets EPERM from the ioctls that the mid-layer handles. The
+    mid-layer would let a READ with data-out pass: it checks only the opcode. It also reads the
+    opcode from the caller's memory again, which may have changed since a check by smq_sg."""
     os.chmod(device.path, 0o666)
 
     def work():
@@ -147,8 +147,8 @@ def _limit(pages):
 
 @pytest.mark.parametrize("limit", (0, 8))
 def test_memlock_limits_lent_memory(device, limit):
-    """Lent memory counts as pinned until it is taken back. RLIMIT_MEMLOCK limits it for an
-    unprivileged caller."""
+    """Lent memory counts as pinned until it is taken back. RLIMIT_MEMLOCK limits how much an
+    unprivileged caller can lend."""
     def work():
         file = SlotFile(device.path, 8)
         area = Memory(16 * PAGE)
@@ -189,7 +189,8 @@ def test_buffers_stay_pinned_after_their_lender_has_ended(device):
             assert file.lend(9, Memory(3 * PAGE)) == errno.ENOMEM
             assert file.take_back(0) == 0
             assert file.lend(9, Memory(3 * PAGE)) == 0
-            # The same is true if the lender has executed another program, which had the file open.
+            # Buffers also stay pinned if the lender executes another program that has the file
+            # open, and that program ends.
             code = "import os, sys; os.fstat(int(sys.argv[1])); os._exit(0)"
 
             def change():
@@ -233,8 +234,8 @@ def test_file_memory_cannot_be_lent_for_data_in(device, tmp_path):
             name.write_bytes(bytes(PAGE))
         with SlotFile(device.path, 8) as file:
             assert file.lend(0, _Mapping(path, mmap.MAP_SHARED)) in (errno.EOPNOTSUPP, errno.EFAULT)
-            # Allowed are memory that is copied at its first write, memory without a disk behind it,
-            # and memory that the device only reads.
+            # These can be lent: a private mapping, which is copied at its first write; memory
+            # without a disk behind it; and memory that the device only reads.
             assert file.lend(0, _Mapping(path, mmap.MAP_PRIVATE)) == 0
             assert file.lend(1, _Mapping(shm, mmap.MAP_SHARED)) == 0
             assert file.lend(2, _Mapping(path, mmap.MAP_SHARED), flags=1) == 0
@@ -247,8 +248,7 @@ def test_file_memory_cannot_be_lent_for_data_in(device, tmp_path):
 
 @pytest.mark.smoke
 def test_unknown_operations_are_refused(device):
-    """An operation that does not exist yet is refused. Its payload is not executed as an ad hoc
-    command."""
+    """An unknown operation is refused. Its payload is not executed as an ad hoc command."""
     area = Memory(PAGE)
     area[:BLOCK] = OURS
     unknown = URING_BATCH + 1
@@ -268,8 +268,8 @@ def test_unknown_operations_are_refused(device):
 
 
 def test_failed_prepare_claims_no_slots(device):
-    """A failed prepare does not make the caller owner of the slots: otherwise a process that shares
-    the descriptor could deny the slots to the process that opened the file."""
+    """A failed prepare does not make the caller the owner of the slots. If it did, a process that
+    shares the descriptor could keep the process that opened the file from using the slots."""
     def work():
         assert file.try_prepare([command(bytes([0xc1, *bytes(9)]))]) == (errno.EPERM, 0)
         assert file.try_prepare([command(b"\0" * 6, IN, 0)])[0] == errno.EINVAL

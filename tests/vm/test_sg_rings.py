@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prepared commands by each kind of ring, on each kind of queue, on several devices."""
+"""Prepared commands: sent by each kind of ring, on each kind of queue, and to several devices."""
 import errno
 import mmap
 import random
@@ -41,8 +41,8 @@ def test_slots_run_by_each_kind_of_ring(device, ring, sqe_flags):
 
 @pytest.mark.smoke
 def test_mixed_ring_takes_both_sizes_of_entries(device):
-    """Entries of both sizes on one ring: prepared commands take small ones; ad hoc commands take
-    large ones, whose completions are large, too."""
+    """One ring takes entries of both sizes: small ones for prepared commands, and large ones for ad
+    hoc commands, whose completions are large too."""
     try:
         ring = Ring(8, uring.SETUP_SQE_MIXED | uring.SETUP_CQE_MIXED)
     except OSError as error:
@@ -71,7 +71,7 @@ def test_mixed_ring_takes_both_sizes_of_entries(device):
             assert ring.more.keys() == {101}
             assert ring.more.pop(101) & 0xff == (0 if good else sgio.CHECK_CONDITION)
             assert area[:BLOCK] == (bytes(BLOCK) if good else b"\xa5" * BLOCK)
-        # A large entry with zeroes behind the run.
+        # A large entry can carry a run, with zeroes behind it.
         ring.push(file.fd, URING_RUN, run_of(5).ljust(80, b"\0"), 5)
         ring.submit()
         assert ring.wait(1) == [(5, 0)] and not ring.more
@@ -80,8 +80,8 @@ def test_mixed_ring_takes_both_sizes_of_entries(device):
 @pytest.mark.parametrize("hw_queues, poll_queues, scheduler", (
     (2, 0, "mq-deadline"), (2, 2, "none"), (1, 1, "mq-deadline")))
 def test_slots_run_on_each_kind_of_queue(sg_module, hw_queues, poll_queues, scheduler):
-    """Slots run on hosts with and without poll queues, with and without a scheduler, and while the
-    scheduler changes."""
+    """Slots run on hosts with and without poll queues, with and without a scheduler, and also while
+    the scheduler changes."""
     with loaded("smq_ram", hw_queues=hw_queues, poll_queues=poll_queues) as hosts:
         lun = hosts[0].luns()[0]
         for name in (scheduler, "none", "mq-deadline"):

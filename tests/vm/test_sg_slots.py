@@ -29,12 +29,13 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 @pytest.mark.smoke
 @pytest.mark.parametrize("kind", ("pages", "huge"))
 def test_transfers_do_not_touch_memory_around_them(path, kind):
-    """Transfers of random lengths at random offsets; the memory around them is untouched."""
+    """Transfers of random lengths at random offsets move the right data, and leave the memory
+    around it unchanged."""
     rand = random.Random(kind)
     area = huge_memory(2 * MIB) if kind == "huge" else Memory(2 * MIB)
     with SlotFile(path, 32) as file:
         step, most = file.info().alignment, file.info().max_transfer
-        # Not at the start of a page, if the device can take that.
+        # The buffer begins inside a page, if the device's alignment allows that.
         at = 3 * step % PAGE
         assert file.lend(1, area, at, area.size - PAGE) == 0
         # Data goes out of the first half and into the second; a page lies between them.
@@ -61,8 +62,8 @@ def test_transfers_do_not_touch_memory_around_them(path, kind):
 
 
 def test_queue_stats_can_be_turned_off(path):
-    """Only on Linux 6.1 does the node have the attribute queue_stats. If it is 0, the block layer
-    does not measure the times of passthrough commands."""
+    """The node has the attribute queue_stats only on Linux 6.1. If it is 0, the block layer does
+    not measure the times of passthrough commands."""
     knob = smqsg.CLASS / Path(path).name / "queue_stats"
     assert knob.exists() == os.uname().release.startswith("6.1.")
     if not knob.exists():
@@ -79,7 +80,7 @@ def test_queue_stats_can_be_turned_off(path):
             before = so_far()
             assert all(file.run_one(0).result == 0 for _ in range(64))
             counts.append(so_far() - before)
-    # Commands of other queues are counted, too.
+    # The counts include commands of other queues.
     assert counts[1] < 64 <= min(counts[0], counts[2]), counts
 
 
@@ -101,7 +102,8 @@ def test_data_in_max_segments_pieces_is_moved(file):
 
 @pytest.mark.smoke
 def test_slot_runs_with_another_lba(file, memory):
-    """READ, WRITE and VERIFY with CDBs of 6 to 16 bytes run with another LBA than prepared."""
+    """A READ, WRITE or VERIFY with a CDB of 6 to 16 bytes can run with another LBA than the one
+    that was prepared."""
     memory[:BLOCK] = numbered_blocks(9)
     for opcode in cdb.READS:
         file.prepare([read(3, opcode=opcode, offset=PAGE)])
@@ -135,7 +137,7 @@ def test_slot_runs_with_another_lba(file, memory):
 
 
 def test_slot_runs_with_another_buffer(file, memory):
-    """SMQ_SG_RUN_BUFFER: a run uses the same offset and length in another buffer."""
+    """With SMQ_SG_RUN_BUFFER a run uses another buffer, at the slot's offset and length."""
     other, small = Memory(4 * PAGE), Memory(PAGE)
     assert file.lend(1, other) == 0 and file.lend(2, small) == 0
     file.prepare([read(40, 2, offset=PAGE), command(TUR), read(7)])
@@ -163,7 +165,7 @@ def test_slot_runs_with_another_buffer(file, memory):
             ring.submit()
             assert ring.wait(1) == [(slot, -error)], (slot, more)
     assert small[:BLOCK] == numbered_blocks(99)
-    # The runs no longer pin the buffers.
+    # When the runs have ended, the buffers can be taken back.
     assert file.take_back(1) == 0 and file.take_back(2) == 0
 
 
@@ -172,7 +174,7 @@ def test_slot_runs_with_another_buffer(file, memory):
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch", "ioctl"))
 def test_refused_run_has_its_reason_in_the_status(file, memory, way):
-    """A slot that cannot be run has the reason in its status, in whichever way it was run."""
+    """If a slot cannot be run, its status has the reason, however it was submitted."""
     for at, (slot, more, error) in enumerate((
             (read(5), {"flags": 8}, errno.EINVAL),
             (read(5), {"flags": RUN_LBA, "lba": 1 << 40}, errno.ERANGE),
@@ -212,7 +214,7 @@ def test_status_has_sense_of_each_size(path, size):
             whole = sgio.decode_sense(status.sense.ljust(18, b"\0")) if size > 14 else None
             assert len(status.sense) == min(size, 18)
             assert not whole or whole.triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
-        # The next slot's status begins where this one's ends.
+        # The status of slot 1 lies behind that of slot 0, and is not overwritten.
         assert file.run_one(1) == file.status(1) and file.status(1).runs == 1
         assert file.status(1).triple == (0, 0, 0) and file.status(1).sense == b""
         file.prepare([read(0)])
@@ -237,7 +239,7 @@ def test_mapped_status_is_read_only(file):
     line = next(line for line in maps if file.path in line)
 
     class Mapped:
-        """The mapping of the array."""
+        """The mapping of the status array."""
         address, size = int(line.split("-")[0], 16), PAGE
     assert mprotect(Mapped, 3) == -1
     # The mapping keeps the status array after the file is closed.
@@ -255,8 +257,8 @@ def test_mapped_status_is_read_only(file):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("count", (1, 2, 16, 17, 32, 33, 64, 1000))
 def test_batch_runs_each_slot_once(path, count):
-    """Batches by range, list and runs, with io_uring and without: each slot runs once, with its
-    data in the right place."""
+    """A batch given by range, by list or by runs, with io_uring or without, runs each of its slots
+    once, with its data in the right place."""
     with SlotFile(path, 1000, 0) as file, Ring() as ring:
         area = Memory(1000 * BLOCK)
         assert file.lend(0, area) == 0
@@ -283,7 +285,7 @@ def test_batch_runs_each_slot_once(path, count):
 
 
 def test_bad_elements_of_a_batch_fail_by_themselves(file, memory):
-    """Each bad element fails by itself and is counted; the other elements run."""
+    """Each bad element of a batch fails and is counted. The other elements run."""
     file.prepare([read(slot, offset=slot * BLOCK) for slot in range(64)])
     file.prepare([command(b"")], 7)
     file.prepare([read(0x7fffffff)], 9)
@@ -321,7 +323,8 @@ def test_bad_elements_of_a_batch_fail_by_themselves(file, memory):
 
 @pytest.mark.limit(180)
 def test_million_slots_take_little_more_than_80_bytes_each(path):
-    """A million slots of one file, with a shared buffer, take little more than 80 bytes each."""
+    """A file can have a million slots with a shared buffer. Each slot takes little more than 80
+    bytes."""
     some = 8192
     before = available()
     with SlotFile(path, MAX_SLOTS, 0) as file:
@@ -351,7 +354,8 @@ def test_million_slots_take_little_more_than_80_bytes_each(path):
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("size", (0, 96))
 def test_slots_are_charged_to_the_memory_cgroup(path, size):
-    """All memory of slots is charged to the memory cgroup of the process, and its limit holds."""
+    """All memory of slots is charged to the memory cgroup of the process, and the cgroup's limit
+    applies to it."""
     need = MAX_SLOTS * (64 + 16 + size)
 
     with memory_cgroup("smq-slots") as group:
@@ -363,7 +367,8 @@ def test_slots_are_charged_to_the_memory_cgroup(path, size):
                     return 1
                 used = group.used() - before
                 print(f"{need} bytes of slots and status: {used} charged")
-                # The margins allow for page tables, and for memory that CPUs charge in advance.
+                # The margins allow for page tables, and for memory that the kernel charges in
+                # advance on each CPU.
                 if not need <= used + MIB <= need * 1.05 + 2 * MIB:
                     return 2
             return 0 if group.used() - before < need / 20 + MIB else 3
@@ -380,8 +385,9 @@ def test_slots_are_charged_to_the_memory_cgroup(path, size):
 
 
 def available():
-    """Bytes of memory that are free or can be reclaimed, including the free pages that CPUs keep.
-    Since Linux 6.7 those can be many megabytes, and MemAvailable does not count them."""
+    """Returns how many bytes of memory are free or can be reclaimed: MemAvailable, and the free
+    pages in the lists of each CPU, which MemAvailable does not count. Since Linux 6.7 these lists
+    can have many megabytes."""
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
     zones = Path("/proc/zoneinfo").read_text(encoding="ascii")
     pages = sum(int(count) for count in re.findall(r"cpu: \d+\s+count: +(\d+)", zones))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""New requests that go straight to a driver without a doorbell for several commands: the block
-layer finds them in any tag when they time out, and the queue depth is not exceeded. Commands of
-other CPUs can take the places that a CPU keeps for its next commands."""
+"""New requests that go straight to a driver, because it has no doorbell for several commands. When
+they time out, the block layer finds them in any tag, and they do not exceed the queue depth.
+
+A CPU keeps places for its next commands. Commands of other CPUs can take these places.
+"""
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -25,14 +27,14 @@ from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 TAGS = 32
 LONG = 0.4      # seconds
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-IGNORES = 4     # scsi_debug's opts: every_nth command is ignored
+IGNORES = 4     # a bit of scsi_debug's "opts": ignore the commands that "every_nth" selects
 
 pytestmark = [pytest.mark.usefixtures("sg_module")]
 
 
 @contextmanager
 def disks(luns: int = 1, **params):
-    """LUNs of scsi_debug whose disks no other program uses."""
+    """Yields LUNs of scsi_debug whose disks no other program uses."""
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=luns, max_queue=TAGS, delay=0,
                 submit_queues=1, dev_size_mb=8, **params) as (host,):
         found = host.wait_luns(luns)
@@ -43,8 +45,8 @@ def disks(luns: int = 1, **params):
 
 
 def active(lun) -> int | None:
-    """The number of requests that the block layer counts for a LUN's queue; None without its
-    debugfs."""
+    """Returns how many requests the block layer counts for a LUN's queue, or None if the kernel has
+    no debugfs of the block layer."""
     paths = list(Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/active"))
     return sum(int(path.read_text(encoding="ascii")) for path in paths) if paths else None
 
@@ -75,7 +77,7 @@ def test_prepared_command_times_out_with_any_tag(way):
                     file.push(ring, slot)
             ring.submit()
             wait_for("all commands to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
-        # Error handling sends commands of its own, which are not ignored any more.
+        # The device must answer the commands that error handling sends.
         ring.wait(1 if way == "batch" else TAGS, 40)
         assert {file.status(slot).result >> 8 & 0xff
                 for slot in range(TAGS)} == {sgio.DID_TIME_OUT}
@@ -94,7 +96,7 @@ def test_ad_hoc_command_times_out_with_any_tag():
                     for number in range(TAGS)]
             ring.submit()
             wait_for("all commands to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
-        # Error handling sends commands of its own, which are not ignored any more.
+        # The device must answer the commands that error handling sends.
         ring.wait(TAGS, 40)
         assert {ring.more[number] >> 16 & 0xff for number in range(TAGS)} == {sgio.DID_TIME_OUT}
         del keep
@@ -134,8 +136,8 @@ def run_one(way: str, path: str) -> None:
 
 @pytest.mark.parametrize("way", ("alone", "batch", "adhoc", "sg_io"))
 def test_requests_bypass_the_dispatch_lists_without_an_elevator(way):
-    """Without an elevator the block layer does not dispatch the requests. With an elevator it
-    dispatches each, because a request gets its tag only then."""
+    """Without an elevator a request does not go through the block layer's dispatch lists. With an
+    elevator it does, because it gets its tag only when the block layer dispatches it."""
     with disks() as (lun,), calls("", "blk_mq_dispatch_rq_list") as so_far:
         if so_far() is None:
             pytest.skip("this kernel has no kprobes")
@@ -153,8 +155,8 @@ def test_requests_bypass_the_dispatch_lists_without_an_elevator(way):
 @pytest.mark.smoke
 @pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
 def test_no_new_request_reaches_a_quiesced_device(state):
-    """No new request reaches a quiesced, blocked or stopped device; each command ends
-    once that state is over."""
+    """No new request reaches a quiesced, blocked or stopped device. When that state is over, each
+    command ends."""
     with disks() as (lun,), quiescer(), opened(smqsg.node(lun), 4) as file, \
             Ring(flags=SETUP_SQE128 | SETUP_CQE32) as wide, Ring() as ring, \
             sgio.SgDev(file.path) as dev, ThreadPoolExecutor(1) as pool:
@@ -171,7 +173,7 @@ def test_no_new_request_reaches_a_quiesced_device(state):
                 alive = [push_adhoc(wide, file.fd, TUR)]
                 wide.submit()
                 job = pool.submit(dev.cmd, TUR)
-                # Within this time faulty code would send the commands.
+                # Faulty code would have sent the commands within this time.
                 time.sleep(0.3)
                 assert not ring.reap() and not wide.reap() and not job.done()
                 assert issued.read_text(encoding="ascii") == before
@@ -183,8 +185,8 @@ def test_no_new_request_reaches_a_quiesced_device(state):
 
 
 def test_new_request_shows_no_earlier_result():
-    """A new request shows no residual and no sense of an earlier command that had the same tag or
-    memory."""
+    """The result of a new request has no residual and no sense data of an earlier command that used
+    the same tag or memory."""
     inquiry = cdb.inquiry(252)
     with disks() as (lun,), SlotFile(smqsg.node(lun), 2 * TAGS) as file, Ring() as ring, \
             Ring(TAGS, SETUP_SQE128 | SETUP_CQE32) as wide, sgio.SgDev(file.path) as dev:
@@ -219,8 +221,7 @@ def test_new_request_shows_no_earlier_result():
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch"))
 def test_shared_tag_set_counts_commands_in_flight(way):
-    """A LUN's commands count against its share of the host's tags while they are in flight, and not
-    after that."""
+    """A LUN's commands count against its share of the host's tags only while they are in flight."""
     count = TAGS // 4
     with disks(2) as luns, smqsg.slow(LONG), ExitStack() as stack, Ring() as ring:
         files = [stack.enter_context(opened(smqsg.node(lun), count)) for lun in luns]
@@ -234,14 +235,14 @@ def test_shared_tag_set_counts_commands_in_flight(way):
             ring.submit()
             assert [active(lun) for lun in luns] in ([count] * 2, [None] * 2), turn
             assert {res for _, res in ring.wait(2 if way == "batch" else 2 * count)} == {0}
-            wait_for("nothing counted", lambda: [active(lun) or 0 for lun in luns] == [0, 0])
+            wait_for("a count of 0", lambda: [active(lun) or 0 for lun in luns] == [0, 0])
         for file in files:
             assert file.memory[:] == bytes(count * BLOCK)
 
 
 def test_depth_is_not_exceeded():
-    """More commands are submitted than the depth allows: no more than the depth are in flight at a
-    time, and all end."""
+    """If more commands are submitted than the depth allows, at most as many as the depth are in
+    flight at a time, and all commands end."""
     with disks() as (lun,), smqsg.depth(lun, 4), smqsg.slow(0.02), \
             opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
         for slot in range(TAGS):
@@ -255,7 +256,7 @@ def test_depth_is_not_exceeded():
 # Places that CPUs keep.
 
 def keep_on(path: str, cpu: int, commands: int) -> None:
-    """Runs commands on a CPU, which keeps their places when they end."""
+    """Runs commands on a CPU. The CPU keeps their places when they end."""
     os.sched_setaffinity(0, {cpu})
     with SlotFile(path, commands) as file:
         file.prepare([command(TUR)] * commands)
@@ -291,7 +292,7 @@ def test_places_kept_by_other_cpus_are_used(way):
 
 
 def test_kept_places_are_released_when_the_depth_falls():
-    """CPUs keep more places than a new depth allows. The new depth is not exceeded from then on."""
+    """If CPUs keep more places than a new depth allows, the new depth still is not exceeded."""
     with disks() as (lun,):
         path = smqsg.node(lun)
         for cpu in sorted(os.sched_getaffinity(0)):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""All tags of the host are in use by other LUNs: a command that waits for one keeps its deadline.
-Its wait also ends if its task is killed, its device is removed or the command is cancelled."""
+"""While other LUNs use all tags of the host, a command waits for a tag. The wait ends when the
+command times out or is cancelled, its task is killed or its device is removed."""
 import errno
 import os
 import signal
@@ -19,16 +19,18 @@ from kit.slowdisk import DEPTH
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
-# Seconds for which a command keeps its tag. On a slow machine two pass before the command waits.
+# For how many seconds the other LUNs' commands keep the tags. On a slow machine the tested command
+# begins to wait only after two seconds.
 SERVICE = 4.0
 WAYS = ("run", "batch", "adhoc")
 
 
 @contextmanager
 def no_tag():
-    """The other LUNs of a host have all its tags for SERVICE seconds. Yields the host's last LUN,
-    its node, and a function that returns whether the other LUNs still have all tags."""
-    # A host on which a policy may hold commands has twice as many tags as a LUN may use.
+    """For SERVICE seconds, a host's other LUNs use all its tags. Yields the host's last LUN, the
+    LUN's node, and a function that returns whether the other LUNs still have all tags."""
+    # A host on which a policy may hold commands has twice as many tags as one LUN may use: so two
+    # LUNs use all tags.
     with smqsg.module(), ram_host(depth=DEPTH, hw_queues=1, luns=3) as (host_dir, host), \
             Ring() as ring:
         for lun in host.luns():
@@ -54,7 +56,8 @@ def no_tag():
 
 
 def send(file, ring, way):
-    """Sends one command, or a batch of two. Returns objects that must stay alive."""
+    """Sends one command, or a batch of two, and waits until it waits for a tag. Returns objects
+    that the caller must keep alive."""
     if way == "adhoc":
         kept = push_adhoc(ring, file.fd, TUR)
     elif way == "run":
@@ -63,7 +66,7 @@ def send(file, ring, way):
         kept = file.push_batch(ring, range(2), 0)
     ring.submit()
     wait_for("the command to wait", lambda: smqsg.attr(file.path, "waiting") == 1)
-    # Gives the dispatcher time to sleep.
+    # Give the dispatcher time to go to sleep.
     time.sleep(0.05)
     assert smqsg.attr(file.path, "waiting") == 1 and not smqsg.attr(file.path, "inflight")
     return kept
@@ -71,7 +74,7 @@ def send(file, ring, way):
 
 @contextmanager
 def sender(path, timeout_ms=0):
-    """A file with two slots, and a ring for all kinds of entries."""
+    """Yields a file with two slots, and a ring for all kinds of entries."""
     with SlotFile(path, 2) as file, Ring(8, SETUP_SQE128 | SETUP_CQE32) as ring:
         file.prepare([command(TUR, timeout_ms=timeout_ms)] * 2)
         yield file, ring
@@ -101,7 +104,7 @@ def test_command_that_waits_for_a_tag_is_cancelled(way):
 def test_removal_ends_the_wait_for_a_tag(way):
     with no_tag() as (lun, path, still), sender(path) as (file, ring):
         kept = send(file, ring, way)
-        # The block layer's part of the removal waits for tasks that sleep for a tag.
+        # The removal is in a thread: in the block layer it waits until no task waits for a tag.
         removal = threading.Thread(
             target=lambda: (lun.sysfs / "delete").write_text("1", encoding="ascii"))
         removal.start()
@@ -128,7 +131,7 @@ def test_kill_ends_the_wait_for_a_tag(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_waiting_command_is_sent_when_a_tag_is_free(way):
-    """The waiting command is sent once tags are free again."""
+    """A command that waits for a tag is sent when tags are free again."""
     with no_tag() as (_, path, _), sender(path) as (file, ring):
         kept = send(file, ring, way)
         assert ring.wait(1) == [(0, 0)]

@@ -21,7 +21,7 @@ def _rules():
 
 
 def links(node: Path) -> set[str]:
-    """The links that udev would make for a node."""
+    """Returns the links that udev would make for a node."""
     said = run("udevadm", "test", "--action=add", str(node)).stdout
     found = re.search(r"^DEVLINKS=(.*)$", said, re.M)
     return set(found[1].split()) if found else set()
@@ -29,8 +29,8 @@ def links(node: Path) -> set[str]:
 
 @pytest.mark.smoke
 def test_udev_rules_name_each_node(_rules):
-    """Nodes are named by H:C:T:L and by the device's identity; each of two LUNs has its own
-    names."""
+    """Each node gets a name by its H:C:T:L and one by the device's identity. Two LUNs have no name
+    in common."""
     load("smq_sg")
     try:
         with loaded("smq_ram", luns=2, size_mb=16) as hosts:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""/dev/smqsgN: what different callers may do (users, 32-bit programs), and callers that have ended
-when the result arrives."""
+"""/dev/smqsgN: what users and 32-bit programs may do, and what happens to commands whose process
+was killed or whose device is removed."""
 import errno
 import fcntl
 import os
@@ -48,7 +48,7 @@ def arena():
 
 @pytest.fixture
 def slow(path):
-    """Commands that move data take a second."""
+    """During the test, commands that move data take a second."""
     with smqsg.slow(0.999999999):
         yield
         smqsg.idle(path)
@@ -138,7 +138,7 @@ UAPI = Path(__file__).parents[2] / "include/uapi"
 
 
 def programs(folder, name):
-    """Builds a source file of this folder for 32 and for 64 bits."""
+    """Builds a source file of this folder for 32 and for 64 bits. Returns the two programs."""
     source = Path(__file__).with_name(name)
     built = []
     for bits in (32, 64):
@@ -157,8 +157,8 @@ def programs(folder, name):
 @pytest.mark.smoke
 @pytest.mark.limit(200)
 def test_32_bit_program_gets_the_same_results(lun, path, tmp_path):
-    """A 32-bit program gets the same results as a 64-bit one. The 64-bit program gets the same from
-    sg."""
+    """A 32-bit program gets the same results as a 64-bit one. The 64-bit program gets the same
+    results from sg's node."""
     built = programs(tmp_path, "sg32.c")
     said = [run(program, path, "v4").stdout for program in built]
     assert said[0] == said[1]
@@ -168,11 +168,12 @@ def test_32_bit_program_gets_the_same_results(lun, path, tmp_path):
 @pytest.mark.smoke
 @pytest.mark.limit(200)
 def test_32_bit_program_gets_the_same_results_of_slots(path, tmp_path):
-    """A 32-bit program gets the same results as a 64-bit one with prepared commands: layout, calls,
+    """With prepared commands a 32-bit program gets the same results as a 64-bit one: layout, calls,
     mapped status, data."""
     said = [run(program, path).stdout for program in programs(tmp_path, "slots32.c")]
     assert said[0] == said[1]
-    # Both could be wrong: check that the valid commands were sent and the invalid ones refused.
+    # Both programs could be wrong: check that smq_sg sent the valid commands and refused the
+    # invalid ones.
     for line in ("slot 0: 0 resid 0 runs 2 0 0 0 sense", "slot 3: 0 resid 0 runs 2 0 0 0 sense",
                  "mapped 1", "done 4 field 0", "buffer taken: -1 errno 17",
                  "buffer nowhere: -1 errno 14"):
@@ -184,7 +185,8 @@ def test_32_bit_program_gets_the_same_results_of_slots(path, tmp_path):
 @pytest.mark.smoke
 @pytest.mark.limit(200)
 def test_32_bit_iovecs_are_read_or_refused(path, tmp_path):
-    """Iovecs of an ad hoc command are read in the program's own layout, or refused."""
+    """smq_sg reads the iovecs of an ad hoc command in the program's own layout, 32-bit or 64-bit,
+    or refuses them."""
     said = [run(program, path).stdout.splitlines() for program in programs(tmp_path, "adhoc32.c")]
     assert said[0][0] == said[1][0] and said[1][0].startswith("entered: 0 '")
     assert said[1][1] == said[1][0].replace("entered", "by a thread")
@@ -232,7 +234,8 @@ def test_killed_process_ends_before_its_command(path, want, slow):
 
 @pytest.mark.limit(120)
 def test_killed_process_takes_no_place(lun, path, arena, slow):
-    """A process that is killed while it waits for a place ends at once, and takes no place."""
+    """A process that is killed while its command waits for a place ends at once. Its command takes
+    no place."""
     with smqsg.depth(lun, 1), smqsg.opened(path) as (fd,):
         assert not sgheader.write(fd, READ, arena)
 
@@ -248,7 +251,8 @@ def test_killed_process_takes_no_place(lun, path, arena, slow):
 
 
 def leave_orphan(path, fd, want, arena):
-    """Kills a process in SG_IO on the file; returns once read() can fetch the result."""
+    """Kills a process while it is in SG_IO on the file. Returns when read() can fetch the
+    result."""
     fcntl.ioctl(fd, SET_KEEP_ORPHAN, struct.pack("i", 1))
 
     def work():
@@ -265,8 +269,8 @@ def leave_orphan(path, fd, want, arena):
 
 @pytest.mark.parametrize("length, at", ((512, 0), (511, 1), (8192, 0), (8191, 1)))
 def test_result_of_a_killed_process_can_be_read(path, slow, length, at):
-    """SG_SET_KEEP_ORPHAN: after a process was killed, another one that has the file can read the
-    result. The data does not get into its memory, whether or not the data was copied."""
+    """With SG_SET_KEEP_ORPHAN, if a process is killed, another process that has the file open can
+    read the result. The data does not get into that process's memory, copied or not."""
     want = V3(READ.cdb, length, pack_id=31, at=at)
     arena = Arena(64 << 10, private=True)
     arena.put(arena.address, b"\xa5" * arena.size)
@@ -278,8 +282,8 @@ def test_result_of_a_killed_process_can_be_read(path, slow, length, at):
 
 @pytest.mark.parametrize("length, at", ((512, 0), (8191, 1)))
 def test_last_close_frees_an_unread_result(path, slow, length, at):
-    """The last close frees a result that no process has read. The kernel log would show a wrong
-    free, under the sanitizers as a report of KASAN."""
+    """The last close frees a result that no process has read. If it freed the wrong memory, the
+    kernel log would show that: with the sanitizers, as a report of KASAN."""
     with smqsg.opened(path) as (fd,):
         leave_orphan(path, fd, V3(READ.cdb, length, at=at), Arena(64 << 10))
     smqsg.idle(path)
@@ -310,7 +314,7 @@ def second():
         found = [entry for entry in adapter.glob("host*/target*/*:*/smq_sg/smqsg*")
                  if os.path.exists(f"/dev/{entry.name}")]
         return found[0] if found else None
-    entry = wait_for("its node", there)
+    entry = wait_for("the host's node", there)
     smqsg.clear_attentions(f"/dev/{entry.name}")
     yield entry.parent.parent, f"/dev/{entry.name}"
     (smqsg.SCSI_DEBUG / "add_host").write_text("-1", encoding="ascii")
@@ -319,7 +323,8 @@ def second():
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_removal_wakes_waiting_readers(second, arena):
-    """The removal wakes processes that wait for results; afterwards an open file returns ENODEV."""
+    """The removal of a device wakes processes that wait for results. Afterwards each call on an
+    open file fails with ENODEV."""
     device, path = second
     with smqsg.opened(path) as (fd,):
         poll = select.poll()
@@ -345,7 +350,8 @@ def test_removal_wakes_waiting_readers(second, arena):
 @pytest.mark.smoke
 @pytest.mark.limit(120)
 def test_removal_ends_commands_in_flight(second, slow, arena):
-    """The device is removed with commands in flight: each ends, and its result can be read."""
+    """If a device is removed with commands in flight, each command ends, and its result can be
+    read."""
     device, path = second
     with smqsg.opened(path) as (fd,):
         for pack_id in range(8):
@@ -358,8 +364,8 @@ def test_removal_ends_commands_in_flight(second, slow, arena):
 
 @pytest.mark.limit(120)
 def test_removal_ends_a_waiting_write(lun):
-    """The device is removed while a write() waits to be sent: the write() fails, and a waiting
-    read() ends, too, because no result will arrive any more."""
+    """If the device is removed while the command of a write() waits to be sent, the write() fails.
+    A waiting read() fails too, because no more results will arrive."""
     assert lun
     with slow_disk() as disk, smqsg.opened(disk.path, disk.path) as (fd, other):
         path = disk.path
@@ -371,7 +377,7 @@ def test_removal_ends_a_waiting_write(lun):
             written = threads.submit(sgheader.write, fd, READ, Arena(8192))
             got = threads.submit(sgheader.read, fd, READ, Arena(8192))
             wait_for("a waiting command", lambda: smqsg.attr(path, "waiting") == 1, 3)
-            # Gives the reader time to wait, too.
+            # Give read() time to wait as well.
             time.sleep(0.3)
             (disk.lun.sysfs / "delete").write_text("1", encoding="ascii")
             assert written.result(20) == errno.ENODEV
@@ -391,8 +397,8 @@ def offline(lun):
 
 @pytest.mark.smoke
 def test_offline_device_has_the_same_results_as_from_sg(lun, path, arena):
-    """Commands to an offline device have the same results as from sg (ENXIO if the call may block),
-    and with a header of interface 4 the same as from bsg."""
+    """Commands to an offline device have the same results as from sg; if the call may block, that
+    is ENXIO. With a header of interface 4 they have the same results as from bsg."""
     with smqsg.opened(lun.sg, lun.bsg, path) as fds, offline(lun):
         sg, ours = (sgheader.sg_io(fd, V3(TUR), arena) for fd in (fds[0], fds[2]))
         assert ours == sg and ours.error == errno.ENXIO
@@ -412,7 +418,7 @@ def test_offline_device_has_the_same_results_as_from_sg(lun, path, arena):
 
 @pytest.mark.limit(180)
 def test_timed_out_command_has_the_same_result_as_from_sg(lun, path, arena):
-    """A command that times out ends by error handling, with the result that sg reports."""
+    """Error handling ends a command that times out. The result is the one that sg reports."""
     (smqsg.SCSI_DEBUG / "opts").write_text("0x4", encoding="ascii")
     answers = []
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Short transfers of any length: the right bytes are moved, and the residual is exact."""
+"""Short transfers of any length: they move the right bytes, and their residual is exact."""
 import random
 
 import pytest
@@ -11,7 +11,7 @@ from kit.sgio import FILL, SgDev
 from kit.trace import traced
 
 MIB = 1 << 20
-# Lengths in blocks, each tested with one kind of command; 1, 2 and 3 are tested with all kinds.
+# Lengths in blocks. Each is tested with one kind of command; 1, 2 and 3 with all kinds.
 BLOCKS = (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 31, 33, 63, 64, 100, 127, 128, 129, 200, 255, 256)
 COMMANDS = tuple(zip(cdb.READS, cdb.WRITES, strict=True))
 CASES = [(COMMANDS[at % 4], blocks) for at, blocks in enumerate(BLOCKS)]
@@ -23,8 +23,8 @@ VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": "4k", "iodepth": 4,
 
 
 def check_short(host_dir, dev, commands, lba, old, new, size):
-    """Writes @new over @old by a short WRITE, reads the blocks by a short READ, and then checks all
-    of them."""
+    """Writes @new over @old by a short WRITE, and reads the blocks by a short READ. Then reads and
+    checks all of the blocks by a whole READ."""
     read, write = commands
     count = len(new) // size
     moved = count // 2 * size
@@ -60,7 +60,7 @@ def test_residuals_are_exact_and_block_io_recovers(size):
                 check_short(host_dir, (sg, disk)[at % 2], commands, (16 + at % 4) * MIB // size,
                             old[:blocks * size], new[:blocks * size], size)
             host_dir.arm("short", count=20, every=5, first_lba=0, last_lba=8 * MIB // size - 1)
-            wait_for("20 short ones", lambda: host_dir.get("fault/count") == "0")
+            wait_for("20 short commands", lambda: host_dir.get("fault/count") == "0")
             under_way(lun)
         settle(host)
         assert int(host_dir.get("fault/injected")) == 2 * len(CASES) + 20

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Behaviour that a table of single commands does not show: the list of commands itself, allocation
-lengths, residuals, unit attentions, and a stopped unit."""
+"""Behaviour that the table in cdb_cases.py does not show, because it tests single commands: the
+list of commands, allocation lengths, residuals, unit attentions, and a stopped unit."""
 import pytest
 from kit import cdb, sgio
 from kit.host import SgDev, loaded
@@ -12,8 +12,8 @@ TUR = cdb.plain(cdb.TEST_UNIT_READY)
 
 @pytest.fixture(scope="module")
 def host():
-    """One host with 3 LUNs of 16 MiB."""
-    # Commands whose buffer has the wrong direction are logged as DID_ERROR.
+    """Yields a host with 3 LUNs of 16 MiB."""
+    # The kernel logs DID_ERROR for commands whose buffer has the wrong direction.
     with loaded("smq_ram", luns=3, size_mb=16, io_errors=True) as hosts:
         yield hosts[0]
 
@@ -36,7 +36,8 @@ def second(host):
 
 
 def opcodes(dev) -> list[tuple[int, int | None, int]]:
-    """Opcode, service action and CDB length of all commands, as the device lists them."""
+    """Returns the opcode, service action and CDB length of all commands, as the device lists
+    them."""
     got = dev.cmd(cdb.report_opcodes(), din=2048)
     assert got.good, got
     size = int.from_bytes(got.data[:4], "big")
@@ -51,7 +52,7 @@ def opcodes(dev) -> list[tuple[int, int | None, int]]:
 
 @pytest.mark.smoke
 def test_only_listed_opcodes_are_supported(dev):
-    """All 256 opcodes: a listed one is supported, any other is not."""
+    """Of all 256 opcodes, the device supports exactly those that it lists."""
     listed = {entry[0] for entry in opcodes(dev)}
     assert {cdb.INQUIRY, cdb.READ_10, cdb.WRITE_16, cdb.UNMAP, cdb.VERIFY_12} <= listed
     for opcode in range(256):
@@ -65,8 +66,8 @@ def test_only_listed_opcodes_are_supported(dev):
 
 
 def test_listed_commands_are_described(dev):
-    """Each listed command, when asked for by itself, has the same length, and usage data that
-    begins with its opcode."""
+    """If REPORT SUPPORTED OPERATION CODES asks for one listed command, the answer has the length
+    that the list gives, and usage data that begins with the opcode."""
     for opcode, action, length in opcodes(dev):
         for option in ((1, 3) if action is None else (2, 3)):
             for rctd in (False, True):
@@ -84,7 +85,7 @@ def test_listed_commands_are_described(dev):
 
 
 def test_all_commands_are_reported_with_timeouts(dev):
-    """Reporting option 0 with RCTD: 20 bytes for each command."""
+    """With reporting option 0 and RCTD the device reports 20 bytes for each command."""
     got = dev.cmd(cdb.report_opcodes(rctd=True), din=2048)
     assert got.good
     short = opcodes(dev)
@@ -96,14 +97,14 @@ def test_all_commands_are_reported_with_timeouts(dev):
 
 
 def test_each_command_refuses_naca(dev):
-    """SAM-6, 5.2: each command refuses NACA in its own CONTROL byte."""
+    """SAM-6, 5.2: each command is refused if NACA is set in its CONTROL byte."""
     for opcode, action, length in opcodes(dev):
         got = dev.cmd(cdb.plain(opcode, action or 0, control=0x04), din=512)
         assert outcome(got) == invalid_field(length - 1, 2), f"{opcode:#04x}: {got}"
 
 
-# Parameter data: a name, a function that makes the CDB for an allocation length, the width of the
-# length in bytes.
+# Rows of: the name of parameter data, a function that makes the CDB for an allocation length, and
+# the size of the CDB's allocation length field in bytes.
 PARAMETER_DATA = [
     ("inquiry", cdb.inquiry, 2),
     *[(f"vpd-{page:02x}", lambda n, page=page: cdb.inquiry(n, page, 1), 2)
@@ -122,8 +123,8 @@ PARAMETER_DATA = [
 
 @pytest.mark.parametrize("_name,make,width", PARAMETER_DATA, ids=[row[0] for row in PARAMETER_DATA])
 def test_data_is_cut_to_the_allocation_length(dev, _name, make, width):
-    """SPC-5, 4.2.5.6: data is cut to the allocation length, 0 is no error, and no further byte is
-    written."""
+    """SPC-5, 4.2.5.6: the device cuts data to the allocation length and writes no byte behind it. A
+    length of 0 is no error."""
     size = 1024
     most = (1 << 8 * width) - 1
     whole = dev.cmd(make(min(size, most)), din=size)
@@ -141,7 +142,8 @@ def test_data_is_cut_to_the_allocation_length(dev, _name, make, width):
 
 
 def test_mode_sense_has_the_standard_layout(dev):
-    """Headers, block descriptors and page lengths of both forms (SPC-5, 7.5.4)."""
+    """MODE SENSE (6) and (10) return the right headers, block descriptors and page lengths (SPC-5,
+    7.5.4)."""
     blocks = 16 << 11
     for dbd in (0x00, 0x08):
         got = dev.cmd(cdb.mode_sense(True, 0x3f, alloc=255, byte1=dbd), din=255)
@@ -183,21 +185,22 @@ NOTHING_MOVED = [
 
 @pytest.mark.parametrize("_name,command", NOTHING_MOVED, ids=[row[0] for row in NOTHING_MOVED])
 def test_residual_is_the_whole_buffer_if_nothing_is_moved(dev, _name, command):
-    """The residual is the number of bytes not transferred, also for a command that is refused."""
+    """The residual is the number of bytes that were not transferred, even if the command is
+    refused."""
     got = dev.cmd(command, din=512)
     assert got.raw == bytes([sgio.FILL]) * 512
     assert got.resid == 512, str(got)
 
 
 def test_unmap_reports_bytes_behind_its_list_as_residual(dev):
-    """The part of the buffer behind the parameter list is not transferred."""
+    """UNMAP does not transfer the part of the buffer behind its parameter list."""
     listed = cdb.unmap_list((0, 8))
     got = dev.cmd(cdb.unmap(len(listed)), dout=listed + bytes(40))
     assert got.good and got.resid == 40, str(got)
 
 
 def test_unit_attention_is_reported_once_after_a_lun_reset(dev, second):
-    """A unit attention is reported once, to the next command of this LUN that is not exempt."""
+    """The LUN reports a unit attention once, to its next command that is not exempt."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
     assert dev.cmd(cdb.inquiry(96), din=96).good
     assert dev.cmd(cdb.report_luns(), din=512).good
@@ -211,7 +214,7 @@ def test_unit_attention_is_reported_once_after_a_lun_reset(dev, second):
     cdb.mode_sense(True, 0x3e), cdb.read_capacity_10(), cdb.report_opcodes(7)],
     ids=["read", "bad-range", "unknown-opcode", "bad-page", "readcap", "bad-option"])
 def test_unit_attention_precedes_errors_in_the_command(dev, command):
-    """SPC-5, 5.14: a unit attention comes even before errors in the command."""
+    """SPC-5, 5.14: if a command has an error, the device still reports the unit attention first."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
     assert outcome(dev.cmd(command, din=512)) == DEVICE_RESET
     assert outcome(dev.cmd(command, din=512)) != DEVICE_RESET
@@ -232,8 +235,8 @@ def test_wider_resets_reach_all_luns(host, dev, second, level, want):
 
 
 def test_request_sense_clears_a_unit_attention(dev):
-    """SPC-5, 6.39: REQUEST SENSE returns a unit attention as data, in both formats, and clears
-    it."""
+    """SPC-5, 6.39: REQUEST SENSE returns a unit attention as data, and clears it. This is so in
+    fixed and in descriptor format."""
     dev.reset(sgio.SG_SCSI_RESET_DEVICE)
     got = dev.cmd(cdb.request_sense(18), din=18)
     assert got.good and got.data == DEVICE_RESET.sense
@@ -252,11 +255,12 @@ MEDIUM = [cdb.TEST_UNIT_READY, cdb.READ_6, cdb.READ_10, cdb.READ_12, cdb.READ_16
 
 @pytest.mark.smoke
 def test_stopped_unit_is_not_ready(dev, second):
-    """SBC-4, 5.25: commands that need the medium get NOT READY, all others work as before."""
+    """SBC-4, 5.25: commands that need the medium get NOT READY. All other commands work as
+    before."""
     assert dev.cmd(cdb.start_stop(0)).good
     for opcode in MEDIUM:
         assert outcome(dev.cmd(cdb.plain(opcode))) == NOT_STARTED, f"{opcode:#04x}"
-    # This check comes before the check of the LBA range.
+    # NOT READY comes before the check of the LBA range.
     assert outcome(dev.cmd(cdb.blocks(cdb.READ_16, 1 << 60, 1), din=512)) == NOT_STARTED
     assert dev.cmd(cdb.inquiry(96), din=96).good
     assert dev.cmd(cdb.report_luns(), din=512).good

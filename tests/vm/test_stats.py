@@ -24,7 +24,8 @@ def check_sums(host) -> dict[str, int]:
 
 @pytest.mark.smoke
 def test_each_command_is_counted_once(ram, disk):
-    """Each command adds one to queued and done; errors counts only a CHECK CONDITION."""
+    """Each command adds one to @queued and to @done. Only a command that ends with CHECK CONDITION
+    adds one to @errors."""
     with SgDev(disk.sg) as dev:
         before = check_sums(ram)
         assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
@@ -43,7 +44,7 @@ def test_each_command_is_counted_once(ram, disk):
     (cdb.blocks(cdb.WRITE_SAME_16, 0, 8), {"dout": bytes(512)})],
     ids=["verify", "unmap", "write-same"])
 def test_slow_commands_are_deferred(ram, disk, command, buffer):
-    """A command that may sleep goes through the worker, and is still counted once."""
+    """A command that may have to sleep goes through the worker, and is counted once."""
     with SgDev(disk.sg) as dev:
         before = check_sums(ram)
         assert dev.cmd(command, **buffer).good
@@ -53,8 +54,8 @@ def test_slow_commands_are_deferred(ram, disk, command, buffer):
 
 
 def test_counters_add_up_under_load(ram, disk):
-    """The host counts about as many commands as fio's I/Os, on both queues. At the end no command
-    is in flight, and none had an error."""
+    """The host counts about as many commands as fio counts I/Os, and some on each hardware queue.
+    At the end no command is in flight, and none had an error."""
     before = check_sums(ram)
     report = fio(disk.sd, numjobs=4, cpus_allowed="0-1", cpus_allowed_policy="split",
                  **MIX)
@@ -73,7 +74,7 @@ def test_counts_are_exact_without_merging(ram, disk):
     report = fio(disk.sd, rw="randread", bs=512, size="1m", ioengine="io_uring", iodepth=16)
     after = check_sums(ram)
     assert total_ios(report) == 2048
-    # fio opens the disk, and the kernel may look at it then.
+    # When fio opens the disk, the kernel may send commands of its own.
     assert 2048 <= after["done"] - before["done"] <= 2048 + 16
 
 
@@ -94,11 +95,12 @@ def test_luns_share_the_counters():
     ({"hw_queues": 1}, {}), ({}, {}), ({"poll_queues": 1}, {"hipri": True, "rw": "randread"})],
     ids=["one-queue", "queues", "polled"])
 def test_every_command_ends_once(params, job):
-    """For each (host, hwq, tag) the events smq_queue and smq_done come in pairs; there are as many
-    of each as the counters say."""
+    """For each (host, hwq, tag) the events smq_queue and smq_done come in pairs. There are as many
+    events of each kind as the counters say."""
     with loaded("smq_ram", size_mb=16, **params) as hosts:
         lun = hosts[0].luns()[0]
-        # WRITEs fill holes of smq_ram's store, by the worker or at once: both occur here.
+        # WRITEs fill holes of smq_ram's store. The worker does that for some of them, and
+        # queuecommand for others.
         before = check_sums(hosts[0])
         with traced() as trace:
             fio(lun.sd, numjobs=2, **(MIX | {"size": "1m"} | job))
@@ -141,7 +143,7 @@ def test_flushes_are_counted_and_end_once(ram, disk, scheduler):
 
 
 def test_check_once_detects_wrong_traces():
-    """check_once() detects an end that is missing, comes twice, or comes before its beginning."""
+    """check_once() detects a command whose end is missing, comes twice or comes first."""
     def trace(*names, tag=1):
         return Trace("".join(f"  fio-1 [000] 7: {name}: host=0 hwq=0 tag={tag} on=0 id=0\n"
                              for name in names))

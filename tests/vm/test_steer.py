@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
 """The policy "steer": commands move from a busy hardware queue to another one if they end sooner
-there. Error handling, removal and CPU hotplug handle moved commands, too.
+there. Error handling, removal and CPU hotplug also work for moved commands.
 
-The host is one of smq_ram; each of its hardware queues serves one command after the other.
+Most tests use a host of smq_ram, each of whose hardware queues serves one command after the other.
 """
 import os
 import time
@@ -22,8 +22,8 @@ from kit.trace import traced
 
 # One hardware queue for each CPU; under the sanitizers there are two CPUs.
 QUEUES = min(4, os.cpu_count())
-# The time that a hardware queue takes for a command, in ns: more than the four CPUs of a slow
-# machine need for four commands.
+# How long a hardware queue takes for a command, in ns. Even on a slow machine four CPUs need less
+# time to submit and complete four commands.
 SLOW_NS = 2000000 * TIME_FACTOR
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "time_based": True, "runtime": 60}
 PINNED = READS | {"iodepth": 64, "cpus_allowed": "0"}
@@ -34,7 +34,7 @@ MODEL = {"hwq_ns": SLOW_NS, "service_ns": 0, "irq_affinity": 1}
 
 @pytest.fixture(scope="module")
 def shared():
-    """The directory of a host, and the host."""
+    """Yields the directory of a host, and the host."""
     with ram_host(hw_queues=QUEUES, poll_queues=1, depth=256) as both:
         yield both
 
@@ -48,7 +48,8 @@ def serve_apart(host_dir):
 
 @pytest.fixture
 def device(shared):
-    """The same host, with the model of serve_apart() and the policy "direct"."""
+    """Yields shared()'s host and its directory, with the model of serve_apart() and the policy
+    "direct"."""
     host_dir, host = shared
     serve_apart(host_dir)
     choose(host, "direct", 16)
@@ -65,48 +66,48 @@ def choose(host, policy, threshold=None):
 
 
 def counted(host, name):
-    """The sum of one of the policy's counters over all hardware queues."""
+    """Returns the sum of one of the policy's counters over all hardware queues."""
     return sum(row[name] for row in debugfs.policy_rows(host))
 
 
 def is_on(host):
-    """Whether some hardware queue has won its trial, so that its commands are steered."""
+    """Returns whether a hardware queue has won its trial, so that its commands are steered."""
     return any(row["on"] for row in debugfs.policy_rows(host))
 
 
 def steering(host, threshold=4):
     """Chooses "steer" under load, and waits until a trial was won and "steer" is effective."""
     def chosen():
-        # Each choice of the policy begins with a look.
+        # Choose the policy again, because each choice begins with a look.
         choose(host, "direct")
         choose(host, "steer", threshold)
         with suppress(AssertionError):
             return wait_for("a trial", lambda: is_on(host), 1)
         return False
     wait_for("a busy hardware queue", chosen, 30)
-    wait_for("the policy", lambda: debugfs.state(host)["effective"] == "steer")
+    wait_for("an effective policy", lambda: debugfs.state(host)["effective"] == "steer")
 
 
 def foreign(host):
-    """The number of commands on another hardware queue than their own."""
+    """Returns how many commands are on another hardware queue than their own."""
     return sum(row["foreign"] for row in host.hwqs())
 
 
 def rate(host, seconds):
-    """Commands per second of a load that is running."""
+    """Returns how many commands per second a load that is running has."""
     start, before = time.monotonic(), host.stats()["done"]
     time.sleep(seconds)
     return (host.stats()["done"] - before) / (time.monotonic() - start)
 
 
 def moved(trace, event="smq_done"):
-    """The trace events of commands on another hardware queue than the block layer's."""
+    """Returns the trace events of commands on another hardware queue than the block layer's."""
     return [fields for name, fields in trace.events
             if name == event and fields["on"] != fields["hwq"]]
 
 
 def cpus_of(lun, hwq):
-    """The CPUs that a hardware queue serves."""
+    """Returns the CPUs that a hardware queue serves."""
     text = (lun.queue.parent / f"mq/{hwq}/cpu_list").read_text(encoding="ascii")
     return [int(cpu) for cpu in text.split(",")]
 
@@ -150,8 +151,8 @@ def test_steer_is_refused_if_tags_belong_to_a_hardware_queue(klog):
 
 @pytest.mark.smoke
 def test_pinned_task_gets_the_queues_of_all_cpus(device):
-    """One task, pinned to a CPU, has at least 2.5 times the rate of commands that its own hardware
-    queue allows; all CPUs complete its commands."""
+    """A task that is pinned to a CPU gets at least 2.5 times as many commands per second as its own
+    hardware queue allows. The commands end on all CPUs."""
     _, host = device
     lun = host.luns()[0]
     with load_on(lun.sd, **PINNED):
@@ -164,11 +165,11 @@ def test_pinned_task_gets_the_queues_of_all_cpus(device):
             steered = max(steered, rate(host, 1))
             if steered >= 2.5 * direct:
                 break
-        wait_for("the commands of the task on each queue", lambda: {
+        wait_for("commands that end on each CPU", lambda: {
             row["cpu"] for row in debugfs.policy_rows(host)[:QUEUES]} == set(range(QUEUES)))
         rows = debugfs.policy_rows(host)
         print(f"direct {direct:.0f}/s, steered {steered:.0f}/s, {counted(host, 'steered')} moved")
-    # The model allows no higher rate of one hardware queue.
+    # The model does not allow a hardware queue a higher rate.
     assert direct < 1.1e9 / SLOW_NS
     assert steered >= 2.5 * direct
     assert {row["cpu"] for row in rows[:QUEUES]} == set(range(QUEUES))
@@ -185,7 +186,7 @@ def test_balanced_load_does_not_move(device):
             row["inflight"] > 16 for row in host.hwqs()[:QUEUES]))
         before = host.stats()["done"]
         choose(host, "steer")
-        # If the policy had something to do, it would be effective during all of this time.
+        # A policy that had something to do would be effective during all of these two seconds.
         time.sleep(2)
         done, steered = host.stats()["done"] - before, counted(host, "steered")
     print(f"{steered} of {done} commands moved")
@@ -193,8 +194,8 @@ def test_balanced_load_does_not_move(device):
 
 
 def test_steer_stops_if_another_queue_is_no_faster(device):
-    """On a device that serves all commands at the same time the policy makes a trial, and then the
-    host runs as direct."""
+    """If the device serves all commands at the same time, the policy makes a trial. Then the host
+    runs as direct."""
     host_dir, host = device
     host_dir.set("model/hwq_ns", 0)
     host_dir.set("model/service_ns", 20000000)
@@ -219,8 +220,8 @@ def test_steer_stops_if_another_queue_is_no_faster(device):
 @pytest.mark.smoke
 @pytest.mark.limit(90)
 def test_cpus_go_offline_and_come_back_under_verified_load(device):
-    """When the CPU of a hardware queue is offline, the queue has no foreign commands and gets
-    none."""
+    """While the CPU of a hardware queue is offline, the queue neither has nor gets foreign
+    commands."""
     host_dir, host = device
     lun = host.luns()[0]
     queue_of = {cpu: hwq for hwq in range(QUEUES) for cpu in cpus_of(lun, hwq)}
@@ -249,8 +250,8 @@ def test_cpus_go_offline_and_come_back_under_verified_load(device):
 
 @pytest.mark.smoke
 def test_cpu_goes_offline_after_foreign_commands_end(device):
-    """A CPU goes offline while its hardware queue has slow foreign commands: the layer waits for
-    them, since the block layer does not know of them."""
+    """If a CPU goes offline while its hardware queue has slow foreign commands, the layer waits for
+    them: the block layer does not know of them."""
     host_dir, host = device
     lun = host.luns()[0]
     hwq = next(hwq for hwq in range(QUEUES) if 1 in cpus_of(lun, hwq))
@@ -265,8 +266,8 @@ def test_cpu_goes_offline_after_foreign_commands_end(device):
 
 
 def test_cpu_goes_offline_while_its_commands_are_foreign(device):
-    """When a CPU goes offline, the block layer waits for the commands of its hardware queue, even
-    if they have moved to another one."""
+    """When a CPU goes offline, the block layer waits for the commands of the CPU's hardware queue,
+    even if they have moved to another hardware queue."""
     host_dir, host = device
     before = settle(host)["timeouts"]
     with traced() as trace:
@@ -305,7 +306,7 @@ def test_lost_foreign_commands_are_aborted(device):
 
 @pytest.mark.smoke
 def test_resets_find_steered_commands(device):
-    """A reset ends lost commands on any hardware queue; no command times out."""
+    """A reset ends the lost commands on all hardware queues, so no command times out."""
     host_dir, host = device
     lun = host.luns()[0]
     before = settle(host)
@@ -349,8 +350,8 @@ def test_switching_and_freezing_under_verified_load(device):
 
 
 def test_flushes_passthrough_and_polled_commands_never_move(device):
-    """Flushes, requests that wait for a flush, passthrough and polled commands never move, while
-    other commands do."""
+    """Flushes, requests that wait for a flush, passthrough and polled commands never move, although
+    other commands move at the same time."""
     host_dir, host = device
     lun = host.luns()[0]
     cache = next((lun.sysfs / "scsi_disk").glob("*")) / "cache_type"
@@ -413,8 +414,8 @@ def test_moved_commands_have_unique_tags():
 @pytest.mark.smoke
 @with_params(hw_queues=2, depth=16, delay_us=20000)
 def test_refused_foreign_command_returns_to_its_own_queue(hold):
-    """The other hardware queue refuses every command: the layer issues each to its own queue, and
-    returns none to the mid-layer."""
+    """If the other hardware queue refuses every command, the layer issues each command to its own
+    queue, and returns none to the mid-layer."""
     lun = hold.luns()[0]
     before = [row["done"] for row in hold.hwqs()]
     fio(lun.sd, **PINNED | {"iodepth": 4, "runtime": 1})
@@ -438,7 +439,8 @@ def test_refused_foreign_command_returns_to_its_own_queue(hold):
 
 
 def test_lun_and_host_are_removed_while_commands_are_foreign(shared):
-    """A LUN is removed, then the host. This must be the last test that uses the host."""
+    """A LUN and then the host are removed while they have foreign commands. This must be the last
+    test that uses the host."""
     host_dir, host = shared
     serve_apart(host_dir)
     host_dir.add_lun(1, size_mb=64)

@@ -8,10 +8,10 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
-"""One storage test for all of these: smq_virtio on QEMU's scsi-hd and, by scsi-block, on tgt; LIO
-by smq_lio, tcm_loop, iSCSI and FC; and two of these claimed by smq_conv.
+"""The same storage tests on: smq_virtio with QEMU's scsi-hd, and with tgt behind scsi-block; LIO
+through smq_lio, tcm_loop, iSCSI and FC; and the disks of tcm_loop and iSCSI, claimed by smq_conv.
 
-The same tests run on all devices; if a target lacks a feature, its Storage says so.
+If a target lacks a feature, the fields of its Storage say so.
 """
 import errno
 import os
@@ -37,8 +37,8 @@ from kit.virtio import device_at, module, take
 
 MIB = 32
 BLOCKS = MIB << 11
-# The data that must still be there when the LUN is added again. It lies behind the blocks that the
-# partition scan reads.
+# First block and number of blocks of the data that must still be there when the LUN is added again.
+# It lies behind the blocks that the partition scan reads.
 KEPT, KEPT_BLOCKS = 4096, 512
 QUERIES = ("sg_inq", "sg_vpd", "sg_vpd --page=sv", "sg_vpd --page=sn", "sg_vpd --page=di",
            "sg_vpd --page=bl", "sg_readcap", "sg_readcap --16", "sg_luns", "sg_turs --number=3",
@@ -64,25 +64,26 @@ class Storage:
     vendor: str = "LIO-ORG"
     serial: str = "store"
     queries: tuple[str, ...] = QUERIES + OF_LIO
-    # The reset levels that both its driver and its target support.
+    # The reset levels that both the driver and the target support.
     resets: tuple[int, ...] = RESETS
-    # WRITEs may be in flight at a reset or removal. False if later READs would get wrong data.
+    # A test may have WRITEs in flight at a reset or removal. False if later READs would then get
+    # wrong data.
     writes: bool = True
-    # The driver of its host is part of this project.
+    # The driver of the LUN's host is part of this project.
     ours: bool = False
-    # A reset may fail with EIO if all commands in flight ended before it.
+    # A reset may fail with EIO, if all commands in flight ended before the reset.
     may_do_nothing: bool = False
 
 
 def disk_of(driver: str) -> Lun:
-    """The one disk of the one host of a driver."""
+    """Returns the disk of a driver that has one host with one disk."""
     host = wait_for(f"a host of {driver}", lambda: next(iter(find_hosts(driver)), None))
     return host.wait_luns(1)[0]
 
 
 @contextmanager
 def virtio_disk(slot: str, disk: str, **known) -> Iterator[Storage]:
-    """The disk of the virtio-scsi device in a PCI slot, as QEMU's options describe it."""
+    """Yields the disk of the virtio-scsi device in a PCI slot. @disk is the disk's QEMU option."""
     def hba():
         return device_at(slot, "vm/storage")
 
@@ -123,8 +124,8 @@ def smq_lio() -> Iterator[Storage]:
 
 @contextmanager
 def tcm_loop() -> Iterator[Storage]:
-    """LIO's RAM disk, through tcm_loop. Its target reset is not tested: it flushes work items that
-    were never initialized, and Linux 6.1 warns of that."""
+    """LIO's RAM disk, through tcm_loop. The tests leave out tcm_loop's target reset: it flushes
+    work items that were never initialized, and Linux 6.1 warns of that."""
     with ramdisk("store", MIB) as store, loop_fabric(io_errors=True):
         tpg = Wwn(fabric=LOOPBACK).tpg()
         tpg.link(0, store)
@@ -137,7 +138,8 @@ def iscsi_tcp() -> Iterator[Storage]:
     """LIO's iSCSI target and open-iscsi."""
     with ramdisk("store", MIB) as store, iscsi.target(store), iscsi.initiator():
         iscsi.login()
-        # LIO lets an initiator reset a target only if its ACL allows it; iSCSI has no wider reset.
+        # LIO lets an initiator reset a target only if the initiator's ACL allows that. iSCSI has no
+        # reset of a host.
         yield Storage(lambda: disk_of("iscsi_tcp"), iscsi.logout, iscsi.login,
                       resets=(SG_SCSI_RESET_DEVICE,))
 
@@ -145,8 +147,8 @@ def iscsi_tcp() -> Iterator[Storage]:
 @contextmanager
 def fc() -> Iterator[Storage]:
     """LIO behind Fibre Channel. tcm_fc waits for ever for the data of an aborted WRITE. If
-    a reset ends a READ, data that tcm_fc still sends for it may get into the memory of the next
-    READ. These are faults of libfc and LIO, not of the code that is tested here
+    a reset ends a READ, tcm_fc may still send data for that READ, which may get into the memory of
+    the next READ. These are faults of libfc and LIO, not of the code that is tested here
     (docs/fibre-channel.md)."""
     need()
     with soft_fc(MIB) as link:
@@ -165,7 +167,7 @@ def fc() -> Iterator[Storage]:
 
 @contextmanager
 def claimed(make) -> Iterator[Storage]:
-    """A disk, claimed by smq_conv, which supports all resets."""
+    """Yields the disk of @make, claimed by smq_conv. smq_conv supports all resets."""
     with conv.module(io_errors=True), make() as found:
         def back():
             found.back()
@@ -190,7 +192,7 @@ def conv_iscsi_tcp():
                                         conv_tcm_loop, conv_iscsi_tcp),
                 ids=lambda make: make.__name__)
 def storage(request):
-    """Yields the devices one after the other. At the end the kernel log must show no fault."""
+    """Yields one of the devices. After its tests the kernel log must show no fault."""
     with KernelLog() as log:
         with smqsg.module(), request.param() as found:
             smqsg.clear_attentions(found.lun().sg)
@@ -199,14 +201,15 @@ def storage(request):
 
 
 def ready(storage: Storage) -> Lun:
-    """The LUN, with its unit attentions cleared."""
+    """Clears the LUN's unit attentions; returns the LUN."""
     lun = storage.lun()
     smqsg.clear_attentions(lun.sg)
     return lun
 
 
 def test_sg_and_smq_sg_answer_queries_alike(storage):
-    """The nodes of sg and smq_sg give the same answer to each query, and the answers are true."""
+    """sg's node and smq_sg's node give the same answer to each query. The answers name the target's
+    vendor, serial number and size."""
     lun = ready(storage)
     said = {}
     for query in storage.queries:
@@ -241,7 +244,7 @@ def test_files_survive_a_remount(storage, tmp_path):
 
 
 def test_resets_under_load(storage):
-    """No data is lost by resets: reads return what was written."""
+    """Resets lose no data: reads return what was written."""
     lun = ready(storage)
     job = VERIFIED | {"bsrange": "4k-4k", "size": "8m", "loops": 2}
     if not storage.writes:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Random changes among all policies under verified load, with faults: nothing is lost, no depth is
-exceeded, each command is counted once. test_switch_devices.py has the same on QEMU's devices.
+"""Random changes among all policies under verified load, with faults: no command is lost, no depth
+is exceeded, and each command is counted once. test_switch_devices.py has the same test on QEMU's
+devices.
 
-SMQ_SEED=NUMBER makes the same random choices as the run that printed this number.
+With SMQ_SEED=NUMBER a run makes the same random choices as the run that printed this number.
 """
 import os
 import random
@@ -35,8 +36,8 @@ def legacy_fixture():
 
 
 def faults_of(host_dir):
-    """Returns a function that sometimes arms another fault of a host and changes the room in its
-    hardware queues."""
+    """Returns a function that sometimes arms another fault on a host, and changes the room in the
+    host's hardware queues."""
     def change(rng):
         if rng.random() < 0.15:
             kind, settings = rng.choice(FAULTS)
@@ -49,8 +50,8 @@ def faults_of(host_dir):
 @pytest.mark.limit(240)
 @pytest.mark.usefixtures("legacy")
 def test_random_changes_under_verified_load():
-    """Two hosts of smq_ram at a time. One has a single hardware queue, so legacy-model is among its
-    policies."""
+    """Changes the policies of two hosts of smq_ram at the same time. One host has a single hardware
+    queue, so it can also have the policy legacy-model."""
     rng = random.Random(seed())
     with ram_dirs(), ExitStack() as loads:
         hosts = [start_host(f"test{queues}", 2, 2, {"hw_queues": queues, "depth": 32})
@@ -77,7 +78,8 @@ def test_random_changes_under_verified_load():
 @with_params(depth=8, luns=2, delay_us=500)
 @pytest.mark.limit(240)
 def test_no_depth_is_exceeded(hold):
-    """smq_hold counts exactly the commands that it has."""
+    """No LUN of smq_hold gets more commands than its depth. smq_hold counts its commands
+    exactly."""
     rng = random.Random(seed())
     set_param("max_inflight", 0)
     luns = hold.luns()

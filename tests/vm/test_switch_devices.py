@@ -32,7 +32,8 @@ CHANGES = 100
 @pytest.fixture(name="devices", params=[pvscsi.COMMIT, pvscsi.QUEUES],
                 ids=["one_queue", "queues"])
 def devices_fixture(request):
-    """The hosts of smq_virtio and of smq_pvscsi, each with the policies that it can have."""
+    """Yields a host of smq_virtio and one of smq_pvscsi, each with the policies that it can
+    have."""
     load("virtio_scsi")
     load("smq_legacy")
     device = virtio.device_at("0000:00:11.0", "vm/switch_devices")
@@ -47,7 +48,8 @@ def devices_fixture(request):
 @pytest.mark.smoke
 @pytest.mark.limit(240)
 def test_random_changes_under_verified_load(devices):
-    """Rings of 64 descriptors hold 21 commands at most; each of the two disks could use more."""
+    """smq_virtio's rings are often full: they have 64 descriptors, so 21 commands at most, and each
+    of the two disks could use more."""
     rng = random.Random(seed())
     with ExitStack() as loads:
         jobs = verified_loads(loads, [host for host, _ in devices], bs=None, bsrange="4k-64k")

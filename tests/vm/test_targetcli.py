@@ -27,7 +27,7 @@ def test_targets_are_created_saved_cleared_and_restored():
                      f"/smq/{WWN} create 7",
                      f"/smq/{WWN}/tpg7/luns create /backstores/ramdisk/gone lun=3",
                      f"saveconfig {SAVED}")
-        # Like other fabrics, smq is listed before its module is loaded.
+        # Like other fabrics, smq is listed even before the module smq_lio is loaded.
         assert "o- smq " in said, said
         data = os.urandom(64 * 512)
         with SgDev(wait_disks("0:1:0", "0:7:3")["0:1:0"].sg) as dev:
@@ -47,7 +47,7 @@ def test_targets_are_created_saved_cleared_and_restored():
                      "ramdisk/gone"):
             assert word in said, said
         with SgDev(wait_disks("0:1:0", "0:7:3")["0:1:0"].sg) as dev:
-            clear_attentions(dev)   # its ALUA group was restored after the LUN
+            clear_attentions(dev)   # restoring the ALUA group after the LUN caused one
             assert dev.cmd(cdb.blocks(cdb.READ_10, 4096, 64), din=len(data)).data == data
 
         # targetcli-smq passes on targetcli's error messages and exit status.

@@ -56,7 +56,7 @@ QUERIES = [
 @pytest.mark.parametrize("program,words,want", QUERIES,
                          ids=[" ".join([row[0], *row[1]]) for row in QUERIES])
 def test_sg3_utils_print_the_disks_properties(lun, program, words, want):
-    """The programs exit with status 0 and print this disk's properties."""
+    """Each program exits with status 0 and prints this disk's properties."""
     done = run(program, *words, lun.sg)
     # sg_requests prints to standard error.
     said = done.stdout + done.stderr
@@ -64,7 +64,8 @@ def test_sg3_utils_print_the_disks_properties(lun, program, words, want):
 
 
 def test_sg3_utils_report_errors(lun):
-    """The exit status of sg3_utils shows which CHECK CONDITION it was (sg3_utils(8))."""
+    """The exit status of a program shows why the device returned CHECK CONDITION
+    (sg3_utils(8))."""
     assert run("sg_verify", "--lba=131072", "--count=1", lun.sg, ok=False).returncode == 22
     assert run("sg_vpd", "--force", "--page=0xc5", lun.sg, ok=False).returncode == 5
     run("sg_start", "--stop", lun.sg)
@@ -90,7 +91,7 @@ def test_block_limits_match_the_disks_limits(lun):
 
 
 def test_one_command_moves_8_mib(lun):
-    """One command can move 8 MiB; the kernel refuses 512 bytes more with EINVAL."""
+    """One command can move 8 MiB. The kernel refuses a command with 512 bytes more."""
     most = 8 << 20
     data = os.urandom(1 << 20) * 8
     with SgDev(lun.sd) as dev:
@@ -102,7 +103,7 @@ def test_one_command_moves_8_mib(lun):
 
 
 def test_block_io_uses_commands_of_8_mib(lun):
-    """Block I/O can have commands of 8 MiB, too, once max_sectors_kb allows it."""
+    """Block I/O also sends commands of 8 MiB if max_sectors_kb allows it."""
     limit = lun.queue / "max_sectors_kb"
     before = limit.read_text(encoding="ascii")
     limit.write_text("8192", encoding="ascii")
@@ -117,7 +118,7 @@ def test_block_io_uses_commands_of_8_mib(lun):
 
 
 def test_discarded_blocks_read_as_zeroes(lun):
-    """After blkdiscard written blocks read as zeroes, and their neighbours are unchanged."""
+    """Blocks that blkdiscard has discarded read as zeroes. The blocks around them are unchanged."""
     with open(lun.sd, "r+b", buffering=0) as disk:
         disk.write(b"\xee" * (1 << 20))
         os.fsync(disk.fileno())
@@ -135,7 +136,7 @@ def test_discarded_blocks_read_as_zeroes(lun):
 
 
 def test_ext4_with_discard_keeps_its_files(lun, tmp_path):
-    """ext4 with discard: files are the same after a remount, fsck finds nothing."""
+    """On ext4 with discard, files are the same after a remount, and fsck finds no error."""
     there = tmp_path / "mnt"
     there.mkdir()
     files_survive(lun, there, "discard", at_end=("fstrim",))

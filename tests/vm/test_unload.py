@@ -25,7 +25,7 @@ def test_unloading_under_load_is_refused_and_harmless(ram, disk):
 
 @pytest.mark.smoke
 def test_resets_under_verified_load(ram, disk):
-    # One command per I/O, so that both can be counted.
+    # With nomerges=2 each I/O is at least one command, so that the numbers can be compared.
     (disk.queue / "nomerges").write_text("2", encoding="ascii")
     with traced() as trace:
         verified = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16,
@@ -49,7 +49,7 @@ def test_lun_is_deleted_under_load_and_found_again():
                 under_way(gone)
                 (gone.sysfs / "delete").write_text("1", encoding="ascii")
                 assert any(job["error"] for job in load_.result()["jobs"])
-        wait_for("its nodes to disappear", lambda: len(host.luns()) == 1)
+        wait_for("the deleted LUN to disappear", lambda: len(host.luns()) == 1)
         (host.sysfs / "scan").write_text("0 0 0", encoding="ascii")
         fio(host.wait_luns(2)[0].sd, **JOB | {"runtime": 1})
 

@@ -32,7 +32,7 @@ from kit.monitor import Monitor
 from kit.scattered import scattered
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
-from kit.virtio import (CONSOLE, DRIVER, SCSI, bound_to, device_at, host_of, quietly, virtio,
+from kit.virtio import (CONSOLE, DRIVER, SCSI, bound_to, device_at, host_of, move_device, virtio,
                         write)
 
 SLOTS = {4: "0000:00:10.0", 2: "0000:00:11.0", 1: "0000:00:12.0"}
@@ -46,7 +46,7 @@ READ_10 = bytes.fromhex("28000000000000000800")
 
 
 def device(queues):
-    """The SCSI device with that many queues."""
+    """Returns the virtio-scsi device with that many queues for commands."""
     return device_at(SLOTS[queues], "vm/virtio")
 
 
@@ -57,7 +57,7 @@ def take(queues):
 
 @pytest.fixture(scope="module", autouse=True)
 def in_tree_driver():
-    """When a test begins, the devices are bound to virtio_scsi."""
+    """Binds the devices to virtio_scsi. Each test leaves them so."""
     load("virtio_scsi")
     for queues in SLOTS:
         host_of(device(queues))
@@ -72,7 +72,7 @@ def module(io_errors=False, **params):
 
 @contextmanager
 def taken(queues=4, io_errors=False, **params):
-    """Loads smq_virtio, which takes a device; yields the host."""
+    """Loads smq_virtio and makes it take a device. Yields the device's host."""
     with module(io_errors, **params):
         host = take(queues)
         (host.luns()[0].queue / "nomerges").write_text("2", encoding="ascii")
@@ -80,7 +80,7 @@ def taken(queues=4, io_errors=False, **params):
 
 
 def all_done(host):
-    """Checks that every command was counted once."""
+    """Checks that every command was counted once as queued and once as done."""
     settle(host)
     wait_for("queued and done to agree", lambda: (
         lambda stats: stats["queued"] == stats["done"])(host.stats()))
@@ -94,7 +94,8 @@ def monitor_fixture():
 
 
 def digest(disk, mib):
-    """The digest of a disk's first @mib MiB, read from the disk, not from the page cache."""
+    """Returns the digest of a disk's first @mib MiB, read from the disk and not from the page
+    cache."""
     fd = os.open(disk.sd, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -104,7 +105,8 @@ def digest(disk, mib):
 
 
 def fill(disk, pattern, mib):
-    """Writes a pattern through to the disk; returns the digest of the data."""
+    """Writes a pattern to the disk's first @mib MiB, and flushes it. Returns the digest of the
+    data."""
     data = pattern * ((mib << 20) // len(pattern))
     fd = os.open(disk.sd, os.O_WRONLY | os.O_CLOEXEC)
     try:
@@ -116,7 +118,7 @@ def fill(disk, pattern, mib):
 
 
 def usable(disk):
-    """Writes new data to the disk, and reads it back."""
+    """Checks that the disk can be used: writes new data to it, and reads the data back."""
     ours = fill(disk, os.urandom(4096), 2)
     assert digest(disk, 2) == ours
 
@@ -130,7 +132,7 @@ def test_smq_virtio_takes_a_device_and_returns_it_with_its_data():
         assert digest(disk, 4) == theirs
         ours = fill(disk, b"\xa5", 2)
         assert digest(disk, 2) == ours
-        quietly("release", path)
+        move_device("release", path)
         assert bound_to(path) == "virtio_scsi"
         disk = host_of(path).luns()[0]
         assert digest(disk, 2) == ours
@@ -213,13 +215,13 @@ def test_commands_that_fill_the_ring_complete():
     with taken(1) as host:
         disk = host.luns()[0]
         assert int(host.attr("sg_tablesize")) == RING - 2
-        # A command of the largest size fills the ring. Other commands wait for it, and none is
-        # lost.
+        # A command of the largest size fills the ring. Other commands wait until it has ended, and
+        # no command is lost.
         filled = fill(disk, b"\x3c", 4)
         for _ in range(4):
             data = scattered(disk.sd, RING - 2, [part % 4 for part in range(8)])
             assert data == bytes([0x3c]) * len(data)
-        # Commands without room were held, which does not stop other disks.
+        # Commands without room were held, not returned as busy: that would stop the other disks.
         assert host.hwqs()[0]["busy_hwq"] > 0 == host.stats()["busy"]
         assert digest(disk, 4) == filled
         with SgDev(disk.sg) as sg:
@@ -254,7 +256,7 @@ def test_disks_are_added_and_removed_under_load(monitor):
                     assert len(host.luns()) == 2
         with plugged(monitor, host, "spare") as lun:
             at = lun.address
-            sd = wait_for("its disk", lambda: next(
+            sd = wait_for("the disk's sd node", lambda: next(
                 (one.sd for one in host.luns() if one.address == at and one.sd), ""))
             with load_on(sd, ok=False, **LOAD) as pulled:
                 under_way(lun, 100)
@@ -303,8 +305,8 @@ def test_reset_of_a_deleted_lun():
 
 
 def test_commands_that_the_device_delays_are_aborted(monitor):
-    """The device completes the commands only 2.5 s after their start, even if they are
-    aborted."""
+    """The device completes each command 2.5 s after its start, even if the driver aborts it
+    earlier."""
     with taken(io_errors=True) as host:
         disk = host.luns()[0]
         with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \
@@ -335,7 +337,7 @@ def test_disk_found_under_a_holding_policy_has_its_own_depth():
         disk = host.luns()[0]
         delete(disk)
         disk = find_again(host, disk)
-        # The host advertises more commands only if the policy found the doorbell to be expensive.
+        # The advertised depth may be higher: it is if the policy found the doorbell expensive.
         assert depths(host)[1:] == (16, 16) and depths(host)[0] >= 16
         fio(disk.sd, **VERIFIED | {"size": "1m", "iodepth": 64})
         write(host.sysfs / "smq/policy", "direct")
@@ -350,7 +352,7 @@ def test_poll_queues_complete_verified_io():
         assert (host.stats()["hw_queues"], host.stats()["poll_queues"]) == (2, 2)
         fio(disk.sd, **VERIFIED, numjobs=4, hipri=True)
         assert host.stats()["polled"] > 200
-        # Commands of the error handler complete without a poller.
+        # Commands that the error handler sends complete although no task polls for them.
         with SgDev(disk.sg) as sg:
             sg.reset(SG_SCSI_RESET_HOST)
         fio(disk.sd, **VERIFIED, hipri=True)
@@ -392,8 +394,8 @@ def test_pci_function_is_removed_under_load_and_found_again():
 
 
 def test_device_recovers_from_a_reset_by_the_transport():
-    """A reset of the device removes its queues: its commands time out, and the mid-layer repeats
-    them."""
+    """A reset of the virtio device removes its queues. The commands in flight time out, and the
+    mid-layer repeats them."""
     with taken(io_errors=True) as host:
         disk = host.luns()[0]
         write(disk.sysfs / "timeout", 2)
@@ -414,7 +416,7 @@ def test_take_all_takes_devices_without_a_driver():
                 lambda found: found if len(found) == 3 else None)(find_hosts("smq_virtio")))
             for host in hosts:
                 usable(host.wait_luns(1)[0])
-            quietly("release", device(2))
+            move_device("release", device(2))
             assert not bound_to(device(2))
             assert any("has no driver until virtio_scsi is loaded" in line
                        for line in log.lines())
@@ -422,9 +424,9 @@ def test_take_all_takes_devices_without_a_driver():
             assert [bound_to(device(queues)) for queues in (4, 2, 1)] == [
                 "smq_virtio", "virtio_scsi", "smq_virtio"]
             host_of(device(2))
-            quietly("release", device(4))
+            move_device("release", device(4))
             assert bound_to(device(4)) == "virtio_scsi"
-            quietly("release", device(1))
+            move_device("release", device(1))
             unload("smq_virtio")
             assert not log.faults()
     finally:

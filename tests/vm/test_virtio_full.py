@@ -15,8 +15,10 @@
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=1,drive=n1'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=2,drive=n2'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=3,drive=n3'
-"""QD128 on each of four LUNs of smq_virtio, whose ring holds 85 commands: which commands wait for
-the ring, and which do not. The VM is the same as in test_switch_devices.py.
+"""A full ring of smq_virtio. Each of four LUNs has QD128, and the ring has room for 85 commands:
+the tests check which commands wait for room in the ring, and which do not.
+
+The VM has the same options as that of test_switch_devices.py.
 """
 import os
 import time
@@ -33,13 +35,13 @@ LUNS = 4
 REASONS = ("busy_hwq", "busy_host", "busy_device", "busy_target")
 READS = {"ioengine": "io_uring", "rw": "randread", "bs": 512, "iodepth": 128, "time_based": True,
          "runtime": 3, "cpus_allowed": "0"}
-# The number of memory segments of a command that takes nearly the whole ring.
+# A command whose data is in this many pieces of memory takes nearly the whole ring.
 PIECES = 250
 
 
 @pytest.fixture(name="host", scope="module")
 def host_fixture():
-    """The host; its disks have no elevator."""
+    """Yields the host, whose disks have no elevator and no merges."""
     load("virtio_scsi")
     device = virtio.device_at("0000:00:12.0", "vm/virtio_full")
     virtio.host_of(device, LUNS)
@@ -54,18 +56,18 @@ def host_fixture():
 
 
 def reads(report):
-    """The READs of a job."""
+    """Returns how many READs a job has done."""
     return report["jobs"][0]["read"]["total_ios"]
 
 
 def refusals(host):
-    """The LLD's refusals, by reason."""
+    """Returns how many commands the LLD has refused, by reason."""
     return {reason: sum(row.get(reason, 0) for row in host.hwqs()) for reason in REASONS}
 
 
 def together(host, jobs):
-    """Runs jobs, one for each LUN, on one hardware queue. Prints and returns the commands of each
-    LUN, refusals by reason, and the number of commands returned to the mid-layer."""
+    """Runs jobs, one for each LUN, on one hardware queue. Prints and returns: the commands of each
+    LUN, the refusals by reason, and how many commands the layer returned to the mid-layer."""
     before, busy = refusals(host), settle(host)["busy"]
     with probe.calls("virtio_pci", "vp_notify") as rung:
         with ExitStack() as loads:
@@ -88,8 +90,8 @@ def test_four_luns_share_a_full_ring(host):
 
 
 def test_command_that_fills_the_ring_gets_its_turn(host):
-    """A command that takes nearly the whole ring gets its turn, beside three LUNs that fill the
-    ring of the same hardware queue with small commands."""
+    """A command that takes nearly the whole ring gets its turn, although three other LUNs fill that
+    ring with small commands."""
     os.sched_setaffinity(0, {0})
     slowest = count = 0
     before = sum(refusals(host).values())
@@ -110,8 +112,8 @@ def test_command_that_fills_the_ring_gets_its_turn(host):
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
 def test_full_ring_does_not_stop_another_queue(host):
-    """One LUN has a CPU and a hardware queue of its own, and one command at a time: first alone,
-    then while the other LUNs keep the other hardware queue full."""
+    """One LUN has a CPU and a hardware queue for itself, and one command at a time. Its rate is
+    measured first alone, and then while the other LUNs keep the other hardware queue full."""
     one = READS | {"iodepth": 1, "cpus_allowed": "1", "runtime": 2}
     alone = reads(fio(host.luns()[3].sd, **one))
     before = sum(refusals(host).values())
@@ -122,5 +124,5 @@ def test_full_ring_does_not_stop_another_queue(host):
         beside = reads(fio(host.luns()[3].sd, **one))
     print(f"another hardware queue, one at a time: {alone} alone, {beside} beside a full ring")
     assert settle(host)["busy"] == 0
-    # The CPUs of an emulated machine are not independent.
+    # Some loss is normal, because the CPUs of an emulated machine are not independent.
     assert beside > alone / 4

@@ -10,11 +10,10 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
-"""smq_virtio in front of a target that is not QEMU's: tgt, by iSCSI, behind QEMU's scsi-block,
-scsi-generic and scsi-hd.
+"""smq_virtio with the target tgt, which QEMU's scsi-block, scsi-generic and scsi-hd use by iSCSI.
 
 scsi-block and scsi-generic are two initiators of the same LUN, and pass commands on to tgt.
-scsi-hd answers commands by itself; only its data is in tgt.
+scsi-hd answers commands by itself, and keeps only its data in tgt.
 """
 import errno
 import os
@@ -46,11 +45,11 @@ MODE_SELECT_6, PF, CONTROL_PAGE, SWP = 0x15, 0x10, 0x0a, 0x08
 
 
 def prin(action):
-    """PERSISTENT RESERVE IN."""
+    """Returns the CDB of a PERSISTENT RESERVE IN."""
     return bytes([PERSISTENT_RESERVE_IN, action, 0, 0, 0, 0, 0, 1, 0, 0])
 
 
-# Commands that change nothing: their CDB, and the bytes to read or to write.
+# Commands that change no data: the CDB, the number of bytes to read, and the bytes to write.
 QUESTIONS = {
     "inquiry": (cdb.inquiry(36), 36),
     "inquiry, more than there is": (cdb.inquiry(255), 255),
@@ -77,13 +76,13 @@ QUESTIONS = {
 
 
 def device():
-    """The SCSI device, the same one in all tests."""
+    """Returns the virtio-scsi device, which is the same in all tests."""
     return device_at("0000:00:10.0", "vm/virtio_tgt")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def in_tree_driver():
-    """When a test begins, the device is bound to virtio_scsi."""
+    """Binds the device to virtio_scsi. Each test leaves it so."""
     load("virtio_scsi")
     host_of(device(), len(PATHS))
     yield
@@ -91,7 +90,7 @@ def in_tree_driver():
 
 
 def disks_of(host):
-    """The disks, with earlier unit attentions cleared."""
+    """Returns the host's disks, in the order of PATHS, and clears their unit attentions."""
     disks = host.wait_luns(len(PATHS))
     assert [disk.address.split(":")[2] for disk in disks] == ["0", "1", "2"]
     for disk in disks:
@@ -123,7 +122,7 @@ def monitor_fixture():
 
 
 def direct_write(path):
-    """Writes a block past the page cache; returns the errno."""
+    """Writes 4 KiB without the page cache; returns the errno, or 0."""
     fd = os.open(path, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
     area = Memory(4096)
     try:
@@ -141,7 +140,7 @@ def test_the_target_answers_through_smq_virtio():
         with two_paths(disks) as (one, two), SgDev(disks[HD].sg) as own:
             for dev in (one, two):
                 assert dev.cmd(cdb.inquiry(36), din=36).data[8:32] == b"IET     VIRTUAL-DISK    "
-                # The serial number of the first target's first LUN.
+                # tgt gives this serial number to the first LUN of the first target.
                 assert dev.cmd(cdb.inquiry(252, 0x80, 1), din=252).data[4:].strip(b" \0") == (
                     b"beaf11")
                 assert b"IET     00010001" in dev.cmd(cdb.inquiry(252, 0x83, 1), din=252).data
@@ -162,7 +161,7 @@ def test_smq_virtio_and_virtio_scsi_get_the_same_answers():
             with SgDev(disk.sg) as dev:
                 for name, (raw, din, *dout) in QUESTIONS.items():
                     got = dev.cmd(raw, din=din, dout=b"".join(dout))
-                    # The mid-layer sets the driver byte: it is not the target's answer.
+                    # The driver byte is not part of the target's answer: the mid-layer sets it.
                     found[path, name] = replace(got, driver=0)
         return found
 
@@ -183,7 +182,7 @@ def test_smq_virtio_and_virtio_scsi_get_the_same_answers():
 @pytest.mark.limit(120)
 def test_verified_io():
     with taken() as (host, disks):
-        # The scan for LUNs also addresses targets that do not exist, which counts as errors.
+        # The scan for LUNs also sends commands to targets that do not exist. These count as errors.
         before = settle(host)["errors"]
         for disk in disks:
             for jobs in (1, 4):
@@ -194,8 +193,8 @@ def test_verified_io():
 
 @pytest.mark.smoke
 def test_prepared_commands_move_data_in_both_directions():
-    """Data is written by one initiator, and read and compared by the other, by commands prepared in
-    smq_sg."""
+    """Prepared commands of one initiator write data. Prepared commands of the other initiator read
+    the same data."""
     count, each = 64, 8
     size = count * each * slots.BLOCK
 
@@ -217,7 +216,7 @@ def test_prepared_commands_move_data_in_both_directions():
                 with slots.SlotFile(back, count) as file:
                     assert prepared(file, got, slots.read, read) == (0, 0)
                     assert got[:] == data
-        # tgt's answer to a bad prepared command.
+        # A bad prepared command gets tgt's answer.
         for node in nodes:
             with slots.SlotFile(node, 2) as file:
                 memory = Memory(4096)
@@ -257,7 +256,8 @@ def test_persistent_reservations_exclude_the_other_initiator():
             assert out(a, "register", param_sark="0xa1") == 0
             assert out(b, "register", param_sark="0xb2") == 0
             assert "0xa1" in keys(b) and "0xb2" in keys(a)
-            # Write exclusive: the other initiator may read, through either kind of node.
+            # With "write exclusive" the other initiator may read but not write, by any kind of
+            # node.
             assert out(a, "reserve", param_rk="0xa1", prout_type=1) == 0
             got = two.cmd(WRITE, dout=bytes(512))
             assert got.status == conflict and got.host == sgio.DID_OK and not got.sense, got
@@ -277,7 +277,7 @@ def test_persistent_reservations_exclude_the_other_initiator():
             clear_attentions(one)
             clear_attentions(two)
             assert two.cmd(WRITE, dout=bytes(512)).good
-            # Exclusive access: the other initiator may not even read, until it preempts the
+            # With "exclusive access" the other initiator may not even read, until it preempts the
             # reservation.
             assert out(a, "reserve", param_rk="0xa1", prout_type=3) == 0
             assert two.cmd(READ, din=512).status == conflict
@@ -287,7 +287,7 @@ def test_persistent_reservations_exclude_the_other_initiator():
             assert two.cmd(WRITE, dout=bytes(512)).good
             assert "0xa1" not in keys(b)
 
-    # tgt keeps the reservation and the keys, not the driver: they survive the change of drivers.
+    # The change of drivers does not affect the reservation and the keys, because tgt keeps them.
     disks = disks_of(host_of(device(), len(PATHS)))
     with two_paths(disks) as (one, two):
         assert one.cmd(READ, din=512).status == conflict and two.cmd(READ, din=512).good
@@ -307,13 +307,14 @@ def test_unit_attentions_and_sense_data_are_reported():
         del page[page[0] + 1:]
         at = 4 + page[3]
         assert page[at] & 0x3f == CONTROL_PAGE
-        # MODE SELECT requires these fields to be 0: mode data length, WP and DPOFUA, PS.
+        # MODE SELECT requires these fields to be 0: mode data length; WP and DPOFUA; PS.
         page[0], page[2], page[at] = 0, 0, CONTROL_PAGE
         page[at + 4] = page[at + 4] & ~SWP | (SWP if on else 0)
         return dev.cmd(bytes([MODE_SELECT_6, PF, 0, 0, len(page), 0]), dout=bytes(page))
 
     with taken(io_errors=True) as (host, disks), two_paths(disks) as (one, two):
-        # Mode pages belong to the LUN: the other initiator gets one unit attention.
+        # Mode pages belong to the LUN, so a change by one initiator causes a unit attention for the
+        # other one.
         for first, second in ((one, two), (two, one)):
             assert protect(first, True).good
             try:
@@ -335,7 +336,7 @@ def test_unit_attentions_and_sense_data_are_reported():
         verify = cdb.blocks(cdb.VERIFY_10, 0, 1, byte1=2)
         assert one.cmd(WRITE, dout=block).good and two.cmd(verify, dout=block).good
         assert two.cmd(verify, dout=bytes(512)).triple == (sgio.MISCOMPARE, 0x1d, 0)
-        # A reset is reported to all initiators that it affects.
+        # Each initiator that a reset affects gets a unit attention.
         for level, reached in ((sgio.SG_SCSI_RESET_DEVICE, (one,)),
                                (sgio.SG_SCSI_RESET_TARGET, (one,)),
                                (sgio.SG_SCSI_RESET_HOST, (one, two))):
@@ -379,7 +380,7 @@ def test_disk_is_unplugged_under_load_and_plugged_in_again(monitor):
                 monitor.run("device_del plugged")
                 assert any(job["error"] for job in pulled.result()["jobs"])
             host.wait_luns(count - 1)
-            # tgt has kept the initiator's registration.
+            # tgt has kept the registration of the initiator that was unplugged.
             new = plugged()
             assert "0xc3" in run("sg_persist", "--in", "--read-keys", new.sg).stdout
             fio(new.sd, **VERIFIED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Commands that wait for the worker, and how error handling ends them there."""
+"""Commands that wait for the worker, and how error handling takes them back from it."""
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +14,15 @@ from kit.sgio import DID_TIME_OUT, SgDev
 from kit.trace import traced
 
 WRITES = 20
-# Earlier commands keep the worker busy for this long. Meanwhile the timers of later commands (1 s,
-# checked once a second) expire, and all aborts end, one after the other.
+# For how long earlier commands keep the worker busy. Meanwhile the timers of later commands (1 s,
+# checked once a second) expire, and all aborts run, one after the other.
 BUSY_SECONDS = 4
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 64, "time_based": True,
          "runtime": 60}
 
 
 def on_cpu(cpu, node, *args, **more):
-    """Sends a command from a CPU; the worker of that CPU executes it."""
+    """Sends a command from a CPU. If the command is deferred, that CPU's worker executes it."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {cpu})
     try:
@@ -34,7 +34,8 @@ def on_cpu(cpu, node, *args, **more):
 
 @contextmanager
 def busy_worker(pool, host, lun):
-    """Keeps CPU 1's worker busy: it compares a whole LUN with one block, again and again."""
+    """Keeps CPU 1's worker busy: the worker compares all blocks of a LUN with one block, again and
+    again."""
     verify = on_cpu, 1, lun.sg, cdb.blocks(cdb.VERIFY_16, 0, 256 << 11, byte1=6)
     start = time.monotonic()
     assert pool.submit(*verify, dout=bytes(512)).result().good
@@ -50,9 +51,9 @@ def test_writes_that_wait_for_memory_give_their_room_back(fails):
     with ram_host(hw_queues=1) as (host_dir, host), ThreadPoolExecutor(64) as pool:
         host_dir.add_lun(1, size_mb=256)
         disk, big = host.wait_luns(2)
-        # Clears the unit attention that reports the new LUN.
+        # Clear the unit attention that reports the new LUN.
         on_cpu(0, disk.sg, cdb.plain(cdb.TEST_UNIT_READY))
-        # From now on commands take room in the ring; with room for 64 the host refuses none yet.
+        # From now on commands take room in the ring. It has room for 64, so the host refuses none.
         host_dir.set("model/hwq_depth", 64)
         with traced() as trace:
             with busy_worker(pool, host, big):

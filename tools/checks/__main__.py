@@ -203,9 +203,9 @@ class Check:
                 self.tell_busy("builds")
                 if any(step.kernel for step in self.steps):
                     pytests.compile_for_guests(self.runner, TOP, self.folder)
-                # The first steps are guests of User Mode Linux. While this machine does not run
-                # one CPU of such a guest, the guest's other CPUs may wait for a lock that this CPU
-                # holds. Two guests can run at a time, because each needs less than one CPU on
+                # The first steps run in guests of User Mode Linux. While one CPU of such a guest
+                # is not running, the guest's other CPUs may wait for a lock that it holds. Two
+                # guests can run at a time, because each needs less than one CPU on
                 # average. A third one runs only if CPUs are still idle, see run_steps().
                 self.run_steps(pool)
                 self.tell_busy("tests")
@@ -304,7 +304,7 @@ def main() -> int:
         signal.signal(number, stop)
     check = Check(options)
     if options.turn:
-        check.progress.say("in turn: " + " ".join(map(str, options.turn)))
+        check.progress.say("steps of this turn: " + " ".join(map(str, options.turn)))
     try:
         if check.packages():
             check.fio()

@@ -26,8 +26,8 @@ def _repeatable(result: Result) -> list[Case]:
 
 def tries(steps: list[Step], results: list[Result]) -> list[tuple[Result, Step]]:
     """The results that need a second try, each with a step for it. The step has the tests that
-    failed or were lost with their run. If a run failed but none of its tests did, it has all tests
-    of the run."""
+    failed or were lost with their run. If a run failed but none of its tests did, the step
+    has all tests of the run."""
     found = []
     by_name = {str(step): step for step in steps
                if step.area in ("vm", "sanitize") and step.kernel and step.targets}
@@ -40,8 +40,8 @@ def tries(steps: list[Step], results: list[Result]) -> list[tuple[Result, Step]]
 
 
 def failures(results: list[Result]) -> int:
-    """The number of failed tests that need a second try. All tests that were lost with a run count
-    as one at most."""
+    """The number of failed tests that need a second try. The tests that were lost with one run
+    count as one test at most."""
     return sum(max(1, sum(not case.lost for case in _repeatable(result))) for result in results)
 
 

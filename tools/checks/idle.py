@@ -47,8 +47,8 @@ class Lull:
         self._began, self._before = time.monotonic(), cpu_seconds()
 
     def lasts(self) -> bool:
-        """Whether the current window is over and the CPUs were idle in it. If it is over, a new one
-        begins."""
+        """Whether the current window is over and the CPUs were idle in it. If the window is
+        over, begins a new one."""
         if time.monotonic() - self._began < SECONDS:
             return False
         found = cpu_seconds().busy_since(self._before) < BUSY

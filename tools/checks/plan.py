@@ -12,17 +12,17 @@ KERNELS = ("6.1", "6.12", "7.2")
 # The kernel on which all tests run. The others have only smoke tests, except with --full.
 FULL = "6.1"
 AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow", "proof")
-# The files of tests/vm whose smoke tests run on 6.12. They show that it boots, loads the modules
-# built for it, and moves data, and that the fast path works with held slots, which are allowed for
-# each kernel separately. Other differences between kernels show on 6.1 and 7.2, the oldest and the
-# newest.
+# The files of tests/vm whose smoke tests run on 6.12. These tests show that the kernel boots, loads
+# the modules built for it, and moves data, and that the fast path works with held slots, which
+# smq_sg allows for each kernel separately. Other differences between kernels show on 6.1 and 7.2,
+# the oldest and the newest.
 MIDDLE_KERNEL = "6.12"
 MIDDLE_FILES = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", "sg_slots",
                 "stats", "unload")
 # The files of tests/vm whose smoke tests do not run on 7.2. Most are about QEMU's devices: this
-# project's drivers for them are the same on each kernel, and smq_sg reaches the others through the
-# mid-layer, which other files test. The rest are about load, and about a model that is used only
-# for measurements.
+# project's drivers for them are the same on each kernel, and smq_sg reaches all other devices
+# through the mid-layer, which other files test. The rest are about load, and about a model that is
+# used only for measurements.
 NEWEST_KERNEL = "7.2"
 NOT_ON_NEWEST = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
                  "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load", "storage",
@@ -35,8 +35,8 @@ SLOW = "slow"
 # Debian 12.
 PROOF = "proof"
 # The kernel of area sanitize, and patterns of the files of tests/vm that run on it in addition to
-# tests/vm/sanitize. "worker" is not among them: it makes commands wait for a worker that is busy
-# computing, and from Linux 6.6 on commands do not wait for such a worker.
+# tests/vm/sanitize. "worker" is not among them: it tests commands that wait for a worker which is
+# busy computing, and from Linux 6.6 on commands do not wait for such a worker.
 SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "steer", "switch", "full_ring",
              "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data",
@@ -101,7 +101,7 @@ LINTERS = ("checkpatch", "sparse", "shell", "python", "spelling")
 # process.SILENT_SECONDS.
 STEP_SECONDS = 2 * 3600
 
-# By area: the most test files that share a guest. It takes 15 s to start a guest with Python.
+# By area: how many test files share a guest at most. It takes 15 s to start a guest with Python.
 TOGETHER = {"vm": 10, "sanitize": 4}
 
 # Roughly the seconds that a step takes, by its name or by its area. The longest steps begin first,
@@ -144,7 +144,7 @@ class Step:
 
     @property
     def builds(self) -> bool:
-        """Whether it builds the modules for a kernel, which other steps need."""
+        """Whether the step builds the modules for a kernel, which other steps need."""
         return self.area == "build" or str(self) == "sanitize/build"
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class Step:
 
     @property
     def expected(self) -> float:
-        """Roughly the seconds that it takes, see EXPECTED."""
+        """Roughly the seconds that the step takes, see EXPECTED."""
         return EXPECTED.get(f"{self.area}/{self.name}", EXPECTED[self.area])
 
     @property
@@ -229,8 +229,8 @@ def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[S
 
 
 def _sanitize_steps(top: Path) -> list[Step]:
-    """Area sanitize: the build of the kernel with the sanitizers, a test that they report defects,
-    and tests under them."""
+    """Area sanitize: the build of the kernel with the sanitizers, a test that the sanitizers report
+    defects, and tests under the sanitizers."""
     result = [*(step for step in builds() if step.kernel == SANITIZE),
               Step("sanitize", "defects", targets=("tests/sanitize/test_defects.py",),
                    needs=SANITIZE, named=True)]
@@ -318,8 +318,8 @@ def together(top: Path, wanted: list[Step]) -> list[Step]:
         result.append([step])
         if guest:
             begun[guest] = result[-1]
-    # Guests of User Mode Linux come first, so that no other steps run beside them: a CPU of such a
-    # guest that this machine does not run may hold a lock for which the guest's other CPUs wait.
+    # Guests of User Mode Linux come first, so that no other steps run beside them: while one
+    # CPU of such a guest is not running, the guest's other CPUs may wait for a lock that it holds.
     # Among the other steps the longest come first.
     result.sort(key=lambda group: (group[0].area != "sanitize",
                                    -sum(step.expected for step in group)))

@@ -3,7 +3,7 @@
 
 A patch begins with a header of "Word: value" lines:
 
-  Area: WORD     the area of the project that the defect is in
+  Area: WORD     the area of the project where the defect is
   Red: TEST      a test in a VM that must fail; a name without [...] means all of its
                  parameters. May be repeated
   Green: TEST    a test that must pass in spite of the defect. May be repeated

@@ -37,8 +37,8 @@ def telling(message: str, most: int = CASE_LINES) -> list[str]:
     lines = [line for line in map(_clip, message.splitlines()) if line.strip()]
     if len(lines) <= most:
         return lines
-    # Indexes of lines. Preferred are the first line, which names the test, the first line of
-    # pytest's explanation, and the last place in a source file.
+    # Indexes of lines. Prefer the first line, which names the test, the first line of pytest's
+    # explanation, and the last place in a source file.
     own = [at for at, line in enumerate(lines) if line.startswith("E ")]
     places = [at for at, line in enumerate(lines) if _PLACE.match(line)]
     words = [at for at in own or range(len(lines)) if _TELLING.search(lines[at])]

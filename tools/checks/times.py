@@ -71,7 +71,7 @@ def tables(junit: Path) -> list[str]:
     total = [Row("all", row.seconds, row.cpu, row.tests) for row in steps]
     longest = sorted(tests, key=lambda row: -row.seconds)[:TESTS]
     return [*_table("area", _sums(areas) + _sums(total)), *_table("kernel", _sums(kernels)),
-            *_table("step", _sums(steps)), *_table("file, its tests alone", _sums(files)),
+            *_table("step", _sums(steps)), *_table("file: the sum of its tests", _sums(files)),
             *_table(f"test, the {TESTS} longest", longest)][:-1]
 
 

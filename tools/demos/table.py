@@ -25,14 +25,14 @@ NOTES = """\
 512-byte random READs; io_uring: QD 32, batch 16; SG_IO: one by one on /dev/sg.
 smq_ram and LIO's RAM disk move data, the others none. null_blk, scsi_debug and
 smq_ram complete inside queuecommand, which no device that interrupts does; the
-timer, LIO's workers and QEMU's virtio-scsi device complete later. What is
-waited for has no count here: tools/bench/insn --virtio has that of virtio-scsi.
+timer, LIO's workers and QEMU's virtio-scsi device complete later. Devices for
+which the CPU waits have no count here: see tools/bench/insn --virtio.
 IOPS: median of 3 rounds and half their spread, on an emulated CPU: compare
 rows, not absolutes. Instructions are exact, kernel and program together.
 """
 
-# Kernel instructions per I/O of scsi_debug on Linux 4.19, the last kernels to
-# have both paths: workload, legacy, mq with one queue.
+# Kernel instructions per I/O of scsi_debug on Linux 4.19, which still has both
+# paths: workload, legacy, mq with one queue.
 LINUX_4_19 = [
     ("libaio 4k, QD 32, batch 16", 7256, 5994),
     ("libaio 4k, QD 1 *", 9651, 6112),
@@ -65,7 +65,7 @@ def iops(runs: list[tuple[int, int]]) -> str:
 
 
 def instructions(runs: list[tuple[int, int]]) -> str:
-    """Of one I/O: a long run less a short one, so that fixed costs cancel."""
+    """Instructions of one I/O: a long run minus a short one, so that fixed costs cancel."""
     (count, few), (more, many) = runs
     return f"{(many - few) / (more - count):.0f}"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * smq_none: the module that dkms builds for a kernel for which smq has no modules. It does nothing.
- * If there were no module, dkms 3.0.10 would fail, and with it the installation of that kernel's
+ * If there were no module, dkms 3.0.10 would fail, and so would the installation of that kernel's
  * package.
  */
 #include <linux/module.h>

@@ -110,7 +110,7 @@ int smq_lend(struct smq_device *dev, uint32_t index, const void *memory, size_t 
 		.address = (uintptr_t)memory, .length = length, .index = index, .flags = flags,
 	};
 
-	/* A length of 0 would make the kernel take the buffer back. */
+	/* With a length of 0 the ioctl would take the buffer back from the device. */
 	if (!length)
 		return -EINVAL;
 	return call(dev, SMQ_SG_BUFFER, &buffer);

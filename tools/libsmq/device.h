@@ -7,7 +7,7 @@
 /**
  * struct smq_device - an open node
  * @id: unique in this process, above any file number
- * @fd: its file
+ * @fd: its file descriptor
  * @slots: how many slots it has; 0 before smq_setup()
  * @status_stride: bytes from one slot's status to the next
  * @status: the mapped array, NULL before smq_setup()

@@ -76,8 +76,8 @@ struct smq_event {
  * @key: sense key; @asc, @ascq: additional sense code and qualifier; 0 without sense
  * @sense_len: bytes of sense data stored, 0 if there is none
  * @resid: how many of the bytes asked for were not transferred
- * @sense: the sense data. Of a slot it is in the kernel's mapped array, and valid until the slot
- *	runs again. Of a command without a slot it is in the command's response buffer
+ * @sense: the sense data. For a slot it is in the kernel's mapped array, and valid until the slot
+ *	runs again. For a command without a slot it is in the command's response buffer
  */
 struct smq_outcome {
 	int error;
@@ -131,7 +131,7 @@ int smq_fd(const struct smq_device *dev);
 /**
  * smq_info() - read the device's limits and its present queue depth
  * @dev: the device
- * @info: receives them
+ * @info: receives the limits and the depth
  *
  * Return: 0; -ENODEV: the device is gone.
  */
@@ -154,7 +154,7 @@ int smq_setup(struct smq_device *dev, uint32_t slots, uint32_t sense_size);
  * @dev: the device
  * @slots: as in smq_setup()
  * @sense_size: as in smq_setup()
- * @share: how many requests slots prepared with SMQ_SG_SLOT_HELD may keep, in percent of the
+ * @share: the most requests that slots with SMQ_SG_SLOT_HELD may keep together, in percent of the
  *	device's queue depth, 0 to 100. smq_sg_info.max_held says how many requests that is. It is
  *	0 if none can be kept: then these slots work like ordinary ones, and cost as much
  *
@@ -273,7 +273,7 @@ int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *fai
 /**
  * smq_cancel() - cancel a run that has not been sent
  * @dev: the device
- * @slot: its slot, as given to smq_queue_run() or smq_queue_run_with()
+ * @slot: the slot of the run, as given to smq_queue_run() or smq_queue_run_with()
  *
  * A command that still waits for room in the device's queue depth is never sent. It ends with
  * ECANCELED, and its completion is reaped like any other. A command that was sent is not aborted:
@@ -435,7 +435,7 @@ bool smq_good(const struct smq_outcome *outcome);
  * smq_outcome_text() - describe an outcome in words
  * @outcome: the outcome
  * @text: "GOOD", "CHECK CONDITION: Illegal Request (5h): ... (21h/00h)", ...
- * @size: its size; text that does not fit is cut off
+ * @size: bytes in @text; what does not fit is cut off
  *
  * Return: @text.
  */

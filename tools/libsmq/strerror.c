@@ -24,7 +24,7 @@ static const struct meaning meanings[] = {
 	{ SMQ_CALL_LEND, EFAULT, "part of the memory is not mapped, or not writable" },
 	{ SMQ_CALL_PREPARE, EBUSY, "the slot is in flight" },
 	{ SMQ_CALL_PREPARE, EPERM, "the kernel's filter refuses the CDB without CAP_SYS_RAWIO, "
-				   "or the slots are another user's" },
+				   "or the slots belong to another user" },
 	{ SMQ_CALL_PREPARE, ERANGE, "the data is not inside the buffer" },
 	{ SMQ_CALL_PREPARE, ENOENT, "there is no buffer of this index" },
 	{ SMQ_CALL_PREPARE, EMSGSIZE,
@@ -46,10 +46,10 @@ static const struct meaning meanings[] = {
 	{ SMQ_CALL_RUN, EOPNOTSUPP, "the CDB has no LBA that could be replaced, or the ring polls "
 	  "and the host has no poll queues" },
 	{ SMQ_CALL_RUN, ENODEV, "the device is gone" },
-	{ SMQ_CALL_RUN, ETIMEDOUT, "it waited too long for its turn" },
+	{ SMQ_CALL_RUN, ETIMEDOUT, "the command waited too long for its turn" },
 	{ SMQ_CALL_RUN, ECANCELED, "cancelled before it was sent" },
 	{ SMQ_CALL_COMMAND, EAGAIN, "too many commands of this file wait for their turn" },
-	{ SMQ_CALL_COMMAND, ETIMEDOUT, "it waited too long for its turn" },
+	{ SMQ_CALL_COMMAND, ETIMEDOUT, "the command waited too long for its turn" },
 	{ SMQ_CALL_COMMAND, EOPNOTSUPP, "the node takes no commands from io_uring, "
 	  "or none that are polled" },
 	{ SMQ_CALL_COMMAND, EPERM, "the kernel's filter refuses the CDB without CAP_SYS_RAWIO" },
@@ -59,7 +59,7 @@ static const struct meaning meanings[] = {
 	{ SMQ_CALL_CANCEL, ENOENT, "the slot is not in flight, or its command belongs to a waiting "
 				   "batch" },
 	{ SMQ_CALL_CANCEL, EINVAL, "there is no such slot" },
-	{ SMQ_CALL_CANCEL, EPERM, "the slots are another user's" },
+	{ SMQ_CALL_CANCEL, EPERM, "the slots belong to another user" },
 	{ SMQ_CALL_CANCEL, ENOTTY, "this version of smq_sg cannot cancel" },
 };
 

@@ -46,14 +46,14 @@ class Job:
         result["SMQ_CACHE"] = str(cache.root())
         return result
 
-    def write(self, folder: Path, own_modules: Path | None, our_modules: Path | None) -> None:
+    def write(self, folder: Path, kernel_modules: Path | None, smq_modules: Path | None) -> None:
         """Writes two shell scripts for the guest: settings, which guest/init and guest/session
         read, and command, which guest/session runs."""
         settings = {
             "nonce": self.nonce,
             "tty": "1" if self.tty else "",
-            "own_modules": str(own_modules or ""),
-            "our_modules": str(our_modules or ""),
+            "kernel_modules": str(kernel_modules or ""),
+            "smq_modules": str(smq_modules or ""),
             "shares": str(len(self.shares)),
         }
         for index, share in enumerate(self.shares):

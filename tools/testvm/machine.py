@@ -51,9 +51,9 @@ class Options:
 class Machine:
     """A VM with one job. run() returns the exit status for the caller."""
 
-    # The ARCH of the kernels that it can run, see kernel.Kernel. The guest's device of each stream;
-    # none if the guest finds the devices by name.
+    # The ARCH of the kernels that it can run, see kernel.Kernel.
     ARCH = ""
+    # The guest's device of each stream; empty if the guest finds the devices by name.
     DEVICES: dict[str, str] = {}
 
     def __init__(self, options: Options, say):

@@ -19,9 +19,9 @@ BUILD_SECONDS = 300
 def built(kernel: Kernel) -> list[Path]:
     """The modules of this project that the last build for @kernel made.
 
-    They are read from modules.order, because the folder may contain old modules whose source no
-    longer exists. Depending on the kernel, the entries of modules.order end in .ko or .o, and are
-    absolute or relative. In a copy of a build folder, absolute ones point to the original folder.
+    Their names are read from modules.order, because the folder may contain old modules whose source
+    no longer exists. Depending on the kernel, the entries of modules.order end in .ko or .o, and
+    are absolute or relative. In a copy of a build folder, absolute entries point to the original.
     """
     order = kernel.build / "modules.order"
     if not order.is_file():

@@ -41,9 +41,9 @@
  * All structures have the same layout for 32-bit and 64-bit programs. Addresses are 64 bits wide.
  * All that is not used must be 0, or the call fails with EINVAL: reserved fields, unknown flags, a
  * field whose flag is not set, the bytes of a CDB beyond its length, all fields of a slot that is
- * emptied, and in an SQE of 128 bytes those after struct smq_sg_run or struct smq_sg_batch. A later
- * module can thus use these bytes; smq_sg_info.features says what a module can do. The other fields
- * of the SQE are io_uring's; its flags for uring_cmd (IORING_URING_CMD_FIXED) are for ad hoc
+ * emptied, and in an SQE of 128 bytes the bytes after struct smq_sg_run or struct smq_sg_batch. A
+ * later module can thus use these bytes; smq_sg_info.features says what a module can do. The other
+ * fields of the SQE are io_uring's; its flags for uring_cmd (IORING_URING_CMD_FIXED) are for ad hoc
  * commands only. An unknown cmd_op of type SMQ_SG_IOC ends with EOPNOTSUPP.
  *
  * Commands that are in flight at the same time may be executed in any order, even those of one
@@ -176,7 +176,7 @@ struct smq_sg_setup {
 
 /**
  * struct smq_sg_buffer - lends memory to slots, or takes it back
- * @address: in: of the memory; 0 with @length 0
+ * @address: in: address of the memory; 0 with @length 0
  * @length: in: bytes, up to SMQ_SG_MAX_BUFFER; 0 takes the buffer back
  * @index: in: 0 to SMQ_SG_MAX_BUFFERS - 1
  * @flags: in: SMQ_SG_BUFFER_READONLY or 0
@@ -340,8 +340,8 @@ struct smq_sg_status {
  * ended with CHECK CONDITION, or a batch with failed commands, the chain goes on. If it must stop
  * there, submit the next SQE after reading the CQE of this one.
  *
- * EAGAIN: as many of the file's commands as max_waiting wait already. EBUSY: the slot is in flight.
- * ECANCELED: the command waited when the task that submitted it exited, was killed or called
+ * EAGAIN: max_waiting commands of the file wait already. EBUSY: the slot is in flight.
+ * ECANCELED: the command was waiting when the task that submitted it exited, was killed or called
  * exec(), when a signal ended SMQ_SG_RUN, or when SMQ_SG_CANCEL cancelled it.
  * IORING_OP_ASYNC_CANCEL and IORING_OP_LINK_TIMEOUT do not cancel a waiting command. EINVAL: an
  * unknown flag or slot, an unused byte that is not 0, or IORING_URING_CMD_FIXED; with
@@ -360,7 +360,7 @@ struct smq_sg_run {
 	__u64 lba;
 };
 
-/* READ, WRITE and VERIFY of 6, 10, 12, 16 bytes (SBC-4): @lba is valid. */
+/* @lba is valid. For READ, WRITE and VERIFY of 6, 10, 12, 16 bytes (SBC-4). */
 #define SMQ_SG_RUN_LBA		1U
 /* @buffer is valid. */
 #define SMQ_SG_RUN_BUFFER	2U
@@ -399,7 +399,8 @@ struct smq_sg_batch {
  * For SMQ_SG_RUN, which waits until all commands have ended. EINTR: the caller got a signal that
  * kills it or that it handles. Commands in flight end by themselves, and their status is written;
  * commands that waited did not run, and their result is -ECANCELED. SIGSTOP, a debugger and the
- * freezer stop the caller only after its commands have ended.
+ * freezer of cgroup v2 stop the caller only after its commands have ended. Suspend does not wait
+ * for them.
  */
 struct smq_sg_run_batch {
 	struct smq_sg_batch batch;
@@ -412,8 +413,8 @@ struct smq_sg_run_batch {
  * struct smq_sg_cancel - cancels commands that wait
  * @slot: in: with SMQ_SG_CANCEL_SLOT: the slot; else 0
  * @flags: in: SMQ_SG_CANCEL_SLOT: the run of one slot. 0: all waiting commands of the file
- * @cancelled: out: how many commands waited; a batch counts as one. One whose time is just over may
- *	end with ETIMEDOUT
+ * @cancelled: out: how many commands waited; a batch counts as one. A command whose time is just
+ *	over may end with ETIMEDOUT
  * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
@@ -451,9 +452,9 @@ struct smq_sg_cancel {
  * The data of a command that waits for a place in the queue depth counts as locked memory of the
  * user, from then until the command has ended, unless it is in a registered buffer. If that exceeds
  * RLIMIT_MEMLOCK, without CAP_IPC_LOCK, the command does not wait and ends with EAGAIN, as when
- * max_waiting commands wait. If its data-in has to be copied, as from memory that the device cannot
- * reach, a command that ends without having been sent (ETIMEDOUT, ECANCELED, ENODEV) may leave
- * zeros there.
+ * max_waiting commands wait. If a waiting command ends without having been sent (ETIMEDOUT,
+ * ECANCELED, ENODEV), it may write zeros to its memory for data-in: this happens if data-in has to
+ * be copied there, because the device cannot reach that memory.
  *
  * @request: address of the CDB
  * @request_len: length of the CDB, 1 to SMQ_SG_MAX_CDB bytes

@@ -2,7 +2,7 @@
 """dkms in a clean Debian 12: add, build, install, a kernel that is installed later, remove.
 
 Needs root, mmdebstrap, access to Debian's archive and 2 GB below /tmp. Takes 20 minutes on two busy
-CPUs. tests/host/test_dkms.py checks only the list of modules, in seconds.
+CPUs. tests/host/test_dkms.py takes only seconds, but checks only the list of modules.
 """
 import os
 import re
@@ -115,7 +115,7 @@ def test_package_is_built_installed_and_removed(root):
     assert root.installed(cloud) == ALL - {"smq_lio", "smq_virtio"}
     assert re.search(f"{cloud}, x86_64: installed$", root.run("dkms status").stdout, re.M)
 
-    # The hook must not fail for a kernel for which smq has no modules, either.
+    # The hook must also succeed for a kernel for which smq has no modules.
     bare = "6.1.0-1-bare"
     root.run('mkdir /lib/modules/"$2"; cp -a /usr/src/linux-headers-"$1" /usr/src/bare;'
              'ln -s /usr/src/bare /lib/modules/"$2"/build', cloud, bare)
@@ -123,7 +123,7 @@ def test_package_is_built_installed_and_removed(root):
     root.run('/etc/kernel/postinst.d/dkms "$1"', bare)
     assert root.installed(bare) == {"smq_none"}
 
-    # A kernel that is installed later: the hooks of its package build the modules.
+    # When a kernel is installed later, the hooks of its package build the modules.
     newer = root.run("apt-cache pkgnames linux-headers-6.12.").stdout.split()
     newer, = sorted(name for name in newer if re.search(r"[\d+]deb12-amd64$", name))[-1:]
     root.run('apt-get install -y --no-install-recommends "$1"', newer)

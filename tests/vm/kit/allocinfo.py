@@ -28,8 +28,8 @@ def live(wanted: Callable[[str], bool]) -> dict[str, int]:
 
 def grown(before: dict[str, int], wanted: Callable[[str], bool],
           seconds: float = 15) -> list[str]:
-    """The places that still have more allocations than in @before after @seconds. The wait gives
-    the kernel time to free what is about to be freed."""
+    """Waits until no place has more allocations than in @before, but at most @seconds, because the
+    kernel frees some memory late. Returns the places that still have more."""
     end = time.monotonic() + seconds
     while True:
         # Frees inodes and dentries of removed objects.

@@ -50,7 +50,7 @@ def blocks(opcode: int, lba: int, count: int, byte1: int = 0, control: int = 0) 
 
 
 def inquiry(alloc: int, page: int = 0, byte1: int = 0, control: int = 0) -> bytes:
-    """INQUIRY; @byte1 1 is EVPD."""
+    """INQUIRY; @byte1=1 sets EVPD."""
     return bytes([INQUIRY, byte1, page, alloc >> 8 & 0xff, alloc & 0xff, control])
 
 

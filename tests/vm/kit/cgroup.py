@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A memory cgroup for processes that a test forks: their use of memory, and its limit."""
+"""A memory cgroup for processes that a test forks: how much memory they use, and a limit for it."""
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

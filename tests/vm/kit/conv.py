@@ -10,7 +10,7 @@ from .host import Host, KernelLog, Lun, find_hosts, load, settle, unload, wait_f
 from .sanitizing import TIME_FACTOR
 
 DRIVER = Path("/sys/bus/scsi/drivers/smq_conv")
-# Seconds for which programs that examine a new device may keep it open.
+# A program that examines a new device may keep it open for this many seconds.
 SOON = 20
 
 
@@ -22,7 +22,7 @@ def write(path: Path | str, text: str | int) -> None:
 
 
 def ask(what: str, address: str) -> None:
-    """Writes an address to the attribute @what, claim or release, once."""
+    """Writes a LUN's address to the attribute @what (claim or release). Does not try again."""
     write(DRIVER / what, address)
 
 
@@ -63,9 +63,9 @@ def again(lun: Lun) -> Lun:
 
 
 def claim(lower: Lun) -> Lun:
-    """Claims a LUN and returns the upper LUN. Waits until the kernel has searched its disk for
-    partitions. Otherwise the reads of that search would be counted, and would get faults that a
-    test arms for its own commands."""
+    """Claims a LUN and returns the upper LUN. Waits until the kernel has searched the upper disk
+    for partitions. Otherwise the reads of that search would be counted, and would get faults that
+    a test arms for its own commands."""
     where = lower.address.partition(":")[2]
     # Upper LUNs of other lower hosts may have the same numbers.
     others = {lun.address for lun in uppers()}

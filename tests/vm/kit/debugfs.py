@@ -45,11 +45,11 @@ def policy(host, hwq: int = 0) -> dict[str, str | int]:
 
 
 def policy_rows(host) -> list[dict[str, str | int]]:
-    """The same, one row per hardware queue."""
+    """The words that the host's policy shows, one row per hardware queue."""
     return _lines(host, "policy")
 
 
 def depths(host, lun: int = 0) -> tuple[int, int, int]:
-    """A LUN's depths: advertised, inner, and the most it may grow to."""
+    """A LUN's depths: advertised, inner, and the largest that the inner depth may grow to."""
     row = next(row for row in _lines(host, "lun") if row["lun"] == f"0:0:{lun}")
     return row["queue_depth"], row["depth"], row["max"]

@@ -2,7 +2,7 @@
 """The table of devices that the storage test (kit.matrix) uses, bare and converted.
 
 Each row says how its disk is made, which of the test's faults are used on it, and why others are
-not. The table in docs/testing.md is made from these rows; the test fails where a row is wrong. """
+not. The table in docs/testing.md is made from these rows; the test fails if a row is wrong. """
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ class Attached:
     pull: Callable[[], object]
     back: Callable[[], object]
     rival: Callable[[], Lun] | None = None
-    # A context manager: commands take long inside its block.
+    # Makes a context manager: commands take long inside its block.
     slow: Callable[[], AbstractContextManager] = nullcontext
 
 
@@ -50,7 +50,7 @@ def _disk_of(driver: str, hosts: Callable[[], list[Host]]) -> Lun:
 
 
 def disk_of(driver: str) -> Lun:
-    """The same for all hosts of @driver."""
+    """Waits until the hosts of @driver have exactly one disk, and returns its LUN."""
     return _disk_of(driver, lambda: find_hosts(driver))
 
 
@@ -225,17 +225,17 @@ class Device:
     # How the test removes the device while I/O is in flight.
     pulled: str
     why: str = ""
-    # The test may let commands time out.
+    # False if the test must not let commands time out.
     aborts: bool = True
     # Levels of reset that the test does not try.
     avoids: tuple[str, ...] = ()
-    # Another initiator uses the same backstore.
+    # True if another initiator uses the same backstore.
     rival: bool = False
     # The device reports residuals.
     residual: bool = True
     # The disk reports a unit attention after a device reset.
     attention: bool = True
-    # WRITEs may be in flight during faults, and READs get the right data even then.
+    # False if only READs may be in flight during faults, and their data is not compared.
     writes: bool = True
     # The default run skips one long reset (SPARED) if the device has both.
     spares: bool = False
@@ -287,8 +287,8 @@ DEFAULT = {name: replace(row, spares=True) for name, row in _rows(
 # Devices of slow/matrix_more, in this order.
 MORE = _rows(
     Device("tcm_loop", "tcm_loopback", _tcm_loop, ("device",), "LUN unlinked",
-           "target reset: flushes work items that were never initialized; Linux 6.1 warns of that",
-           avoids=("target",), rival=True),
+           "target reset: the driver flushes work items that were never initialized; Linux 6.1 "
+           "warns of that", avoids=("target",), rival=True),
     Device("iSCSI, tgt", "iscsi_tcp", _iscsi_tgt, ("device",), "logout",
            ISCSI_TARGET, avoids=("target",)),
     Device("virtio_scsi", "virtio_scsi",

@@ -11,7 +11,8 @@ FILES = 8
 def files_survive(lun: Lun, there: Path, options: str = "rw", at_end: tuple[str, ...] = ()) -> None:
     """Checks that files on ext4 are the same after a remount, and that fsck finds no error.
 
-    @there is the mount point; @at_end is a program that runs on it before the last unmount."""
+    @there is the mount point. @at_end is a program with its options: it gets the mount point as
+    its last argument, and runs before the last unmount."""
     run("mkfs.ext4", "-q", "-F", lun.sd)
     data = os.urandom(3 << 20)
     run("mount", "-t", "ext4", "-o", options, lun.sd, there)

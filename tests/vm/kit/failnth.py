@@ -92,7 +92,7 @@ def every(call: Callable[[], None], after: Callable[[Attempt], None],
     so it must succeed.
     """
     seed = secrets.randbits(32)
-    print(f"allocations beyond {first} by seed {seed}")
+    print(f"after the first {first} allocations a random selection fails, by seed {seed}")
     chance = random.Random(seed)
     done = []
     number = 0
@@ -111,7 +111,7 @@ def every(call: Callable[[], None], after: Callable[[Attempt], None],
 
 
 def refused(attempts: list[Attempt], number: int | None = None) -> list[Attempt]:
-    """The attempts that ended in an error, or in errno @number."""
+    """The attempts that ended in an error; with @number only those that ended in this errno."""
     return [one for one in attempts if one.errno and number in (None, one.errno)]
 
 

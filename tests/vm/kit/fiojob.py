@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs fio with a time limit and checks its result: either the test waits for fio, or fio runs
-beside it."""
+"""Runs fio with a time limit and checks its result: either the test waits for fio, or it goes on
+while fio runs."""
 import json
 import os
 import signal
@@ -60,7 +60,7 @@ class Load:
     """fio that runs beside the test."""
 
     def __init__(self, filename: str, ok: bool, limit: float, options: dict):
-        # With threads a signal to the one process ends all jobs.
+        # If the jobs are threads, one signal to the process ends all jobs.
         self._argv = fio_argv(filename, **{"thread": True} | options)
         self._ok, self._limit, self._report = ok, limit * TIME_FACTOR, None
         # pylint: disable=consider-using-with

@@ -67,24 +67,24 @@ class Lun:
 
     @property
     def number(self) -> int:
-        """Its LUN."""
+        """The LUN's number."""
         return int(self.address.rpartition(":")[2])
 
     @property
     def sysfs(self) -> Path:
-        """Its scsi_device in sysfs."""
+        """The LUN's scsi_device in sysfs."""
         return SCSI_DEVICES / self.address
 
     @property
     def ready(self) -> bool:
-        """Whether its disk has all attributes, and they can be written. Attributes appear after the
+        """Whether the disk has all attributes, and they can be written. Attributes appear after the
         node, and Linux 7.2 refuses to set a scheduler (ENOENT) until the queue is registered. The
         kernel registers the bdi right after the queue, so this checks for the bdi."""
         return (self.queue.parent / "bdi").exists()
 
     @property
     def queue(self) -> Path:
-        """The directory of its disk's request queue attributes."""
+        """The directory with the attributes of the disk's request queue."""
         return Path("/sys/block", os.path.basename(self.sd), "queue")
 
 
@@ -116,7 +116,7 @@ class Host:
         return next(name[1:-1] for name in self.attr("smq/policy").split() if name[0] == "[")
 
     def stats(self) -> dict[str, int]:
-        """All counters below smq/."""
+        """All counters in the host's directory smq/, by name."""
         values = {}
         for entry in (self.sysfs / "smq").iterdir():
             text = entry.read_text(encoding="ascii").strip() if entry.is_file() else ""
@@ -138,7 +138,8 @@ class Host:
         return sorted(found, key=lambda lun: [int(part) for part in lun.address.split(":")])
 
     def wait_luns(self, count: int, disks: bool = True, seconds: float = 30) -> list[Lun]:
-        """Waits until @count LUNs have a disk (or only an sg node), and returns them."""
+        """Waits until the host has exactly @count LUNs, each with its sg node and, if @disks, its
+        disk. Returns them."""
         def ready():
             luns = self.luns()
             return luns if len(luns) == count and all(
@@ -162,7 +163,7 @@ def find_hosts(proc_name: str) -> list[Host]:
 def load(module: str, **params) -> None:
     """Loads a module by modprobe; a bool parameter becomes 0 or 1. Raises ModuleError if modprobe
     fails."""
-    # modprobe would return 0 and not change the parameters of the loaded module.
+    # For a loaded module modprobe returns 0 without changing the parameters.
     assert not is_loaded(module), f"{module} is loaded already"
     words = [f"{key}={int(value) if isinstance(value, bool) else value}"
              for key, value in params.items()]
@@ -172,8 +173,8 @@ def load(module: str, **params) -> None:
 
 
 def unload(module: str, seconds: float = 15) -> None:
-    """Unloads a module by modprobe -r. Tries again for @seconds, because shortly after loading the
-    probe of a disk may still use the module."""
+    """Unloads a module by modprobe -r. Tries again for @seconds, because the probe of a disk may
+    still use a module that was loaded shortly before."""
     end = time.monotonic() + seconds * TIME_FACTOR
     while True:
         done = run("modprobe", "-r", module, ok=False, limit=120)
@@ -200,8 +201,8 @@ def settle(host: Host, seconds: float = 10) -> dict[str, int]:
 
 
 def _remove_scsi_debug_hosts() -> None:
-    """Removes scsi_debug's hosts before its module is unloaded, and gives the asynchronous work
-    that this starts 0.2 s to end."""
+    """Removes scsi_debug's hosts before its module is unloaded. This starts asynchronous work:
+    waits 0.2 s for the end of that work."""
     add_host = Path("/sys/bus/pseudo/drivers/scsi_debug/add_host")
     if add_host.exists():
         add_host.write_text(f"-{add_host.read_text(encoding='ascii')}", encoding="ascii")
@@ -215,8 +216,8 @@ def loaded(module: str, hosts: int = 1, luns: int = 1, disks: bool = True,
     """Loads a module, yields its hosts once all LUNs have their nodes, and unloads it.
 
     If @hosts or @luns is not 1, it is passed to the module as a parameter; @names gives the
-    parameters' names if they differ. Fails if the module cannot be unloaded, or if the kernel
-    log shows a bug or, unless @io_errors, failed block I/O. """
+    parameters' names if they are not "hosts" and "luns". Fails if the module cannot be unloaded,
+    or if the kernel log shows a bug or, unless @io_errors, failed block I/O. """
     names = names or ("hosts", "luns")
     sizes = {name: n for name, n in zip(names, (hosts, luns), strict=True) if n != 1}
     with KernelLog() as log:

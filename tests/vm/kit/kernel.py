@@ -5,8 +5,8 @@ import re
 
 VERSION = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
 # Since 6.15 a tag of scsi_debug keeps the polled mark and the due time of its last polled command.
-# A poll during the execution of the tag's next command completes that command too early: its data
-# arrives afterwards, or goes to the command after it.
+# A poll during the execution of the tag's next command completes that command too early: the data
+# arrives after the completion, or goes to a later command with the same tag.
 SCSI_DEBUG_POLLS = VERSION < (6, 15)
 # Since 6.13 scsi_debug cleans up after a target in asynchronous work, which removes an entry from a
 # debugfs directory. On a slow machine the module's exit frees that directory first: an oops.

@@ -70,8 +70,8 @@ class _OfLun:
 
 
 class Lanes:
-    """All lanes of all LUNs. The attribute ends counts the results of slots by LUN and by name of
-    the result. With @timeout_ms 0 a slot has the default timeout, 60 s."""
+    """All lanes of all LUNs. @ends counts the results of slots, by LUN and by the result's name.
+    With @timeout_ms=0 a slot has the default timeout, 60 s."""
 
     def __init__(self, luns: list[Lun], known: list[bytes], timeout_ms: int = 0):
         self._stack = ExitStack()

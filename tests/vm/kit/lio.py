@@ -62,12 +62,12 @@ def _backstore(kind: str, name: str, control: str, attrib: dict) -> Iterator[Pat
 
 
 def ramdisk(name: str, mib: int = 32, **attrib):
-    """A RAM disk of LIO's (rd_mcp)."""
+    """A RAM disk of LIO (rd_mcp)."""
     return _backstore("rd_mcp", name, f"rd_pages={mib * 256}", attrib)
 
 
 def fileio(name: str, path: Path, mib: int = 32, **attrib):
-    """A backstore in a file, which this creates."""
+    """A backstore in a file. Creates the file."""
     with path.open("wb") as file:
         file.truncate(mib << 20)
     return _backstore("fileio", name, f"fd_dev_name={path},fd_dev_size={mib << 20}",
@@ -119,7 +119,7 @@ class Tpg:
             address = self.link(number, backstore)
             lun = wait_for(f"the disk {address}", ready, 30)
             log.wait(rf"sd {address}: \[\w+\] Attached SCSI", 30 * TIME_FACTOR)
-        # One command per I/O, so that both can be counted.
+        # Without merges each I/O is one command, so the tests can count them.
         write_attr(lun.queue / "nomerges", 2)
         return lun
 
@@ -184,7 +184,7 @@ def lio_fabric(io_errors: bool = False, **params):
 
 
 def loop_fabric(io_errors: bool = False, **params):
-    """The same for tcm_loop, whose directories and disks the same classes make."""
+    """The same for tcm_loop. Wwn and Tpg make its directories and disks, too."""
     return _fabric("tcm_loop", LOOPBACK, "tcm_loopback", io_errors, params)
 
 

@@ -2,7 +2,7 @@
 """The storage test of a device: the same steps on the bare LUN and on the one claimed by smq_conv.
 
 Block I/O (kit.stamped) and prepared commands (kit.lanes) run at the same time. For each step the
-test prints what the device did; it must be what the device's row (kit.devices) says.
+test prints what the device did; this must be what the device's row (kit.devices) says.
 """
 import errno
 import os
@@ -44,7 +44,7 @@ COMMANDS = (
 SHORT_MS = 1
 # A command that the device forgets in a reset by ioctl ends only when this timer runs out.
 LOST_MS = 3000
-# Error handling begins this long after the device has lost a prepared command.
+# The timeout of prepared commands: if the device loses one, error handling begins after this time.
 PREPARED_MS = 5000
 LANES_SECONDS = 0.3
 
@@ -61,8 +61,8 @@ def timeouts(lun: Lun) -> int:
 @contextmanager
 def timeout(lun: Lun, milliseconds: int):
     """Sets the timeout of the disk's commands during the block, and lets sd retry them without
-    limit: with a short timeout a command can time out more than the five times that sd would retry
-    it."""
+    limit: with a short timeout a command may time out more often than sd's default of five retries
+    allows."""
     retries, = (lun.sysfs / "scsi_disk").glob("*/max_retries")
     with ExitStack() as stack:
         for knob, value in ((lun.queue / "io_timeout", milliseconds), (retries, -1)):

@@ -12,7 +12,7 @@ NUMBERED_BLOCKS = 4096     # tests write only beyond these
 
 
 def numbered_blocks(lba: int, count: int = 1) -> bytes:
-    """The data of these blocks."""
+    """The data of @count blocks from @lba on."""
     return b"".join(struct.pack("<Q", lba + at) * (BLOCK // 8) for at in range(count))
 
 

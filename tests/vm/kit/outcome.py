@@ -44,7 +44,7 @@ def check(key: int, asc: int, ascq: int = 0, sks: bytes = bytes(3), resid: int =
 
 
 def invalid_field(byte: int, bit: int | None = None) -> Outcome:
-    """INVALID FIELD IN CDB with field pointer: SKSV, C/D, and BPV with a bit."""
+    """INVALID FIELD IN CDB with field pointer: SKSV and C/D are set, and BPV if @bit is given."""
     head = 0xc0 if bit is None else 0xc8 | bit
     return check(sgio.ILLEGAL_REQUEST, 0x24, 0, bytes([head, *byte.to_bytes(2, "big")]))
 

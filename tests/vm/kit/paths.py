@@ -71,7 +71,7 @@ def compare_paths(lun: Lun, start: int, blocks: int, count: int, ways, rand: ran
     """Checks that slots and SG_IO read what the other has written, that the block node reads what
     slots have written, and that the blocks before and after do not change.
 
-    @count commands of @blocks blocks each, from LBA @start on, sent in each of @ways."""
+    Sends @count commands of @blocks blocks each, from LBA @start on, in each of @ways."""
     size = blocks * BLOCK
     total = count * size
     with SlotFile(smqsg.node(lun), 2 * count) as file, Ring(1 << count.bit_length()) as ring, \

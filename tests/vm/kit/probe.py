@@ -10,8 +10,8 @@ EVENTS = TRACING / "kprobe_events"
 
 
 def _event(line: str) -> None:
-    # Not by open(): mode "a" would seek to the end, which fails here, and mode "w" would remove
-    # other events.
+    # os.open(), because open() with mode "a" seeks to the end, which fails here, and with mode "w"
+    # removes other events.
     fd = os.open(EVENTS, os.O_WRONLY | os.O_APPEND)
     try:
         os.write(fd, f"{line}\n".encode("ascii"))

@@ -44,9 +44,9 @@ class RamDir:
         (self.path / f"luns/{number}").rmdir()
 
     def power_on(self, luns: int) -> Host:
-        """Starts the host, and waits for its LUNs and until the kernel has searched their disks for
-        partitions. Otherwise the reads of that search would be counted, and would get faults that a
-        test arms for its own commands."""
+        """Starts the host. Waits until the host has its LUNs, and the kernel has searched their
+        disks for partitions. Otherwise the reads of that search would be counted, and would get
+        faults that a test arms for its own commands."""
         before = find_hosts("smq_ram")
         with KernelLog() as log:
             self.set("power", 1)
@@ -95,7 +95,7 @@ def start_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir
     host = host_dir.power_on(luns)
     host_dir.arm("none", count=-1)
     for lun in host.luns():
-        # One command per I/O, so that both can be counted.
+        # Without merges each I/O is one command, so the tests can count them.
         (lun.queue / "nomerges").write_text("2", encoding="ascii")
         if timeout:
             (lun.sysfs / "timeout").write_text(str(timeout), encoding="ascii")

@@ -9,7 +9,7 @@ from .uring import Ring
 
 
 def scattered(path: str, pieces: int, parts: list[int]) -> bytes:
-    """Reads @pieces pages at the start of each MiB of the disk that @parts names, with one
+    """Reads @pieces pages at the start of each MiB whose number is in @parts, all in one
     submission. No two of the pages of memory are neighbours, so each is a separate piece of memory.
     Returns the data."""
     area = Memory(2 * pieces * PAGE * len(parts))

@@ -157,7 +157,7 @@ class SgDev:
         if din and dout:
             raise ValueError("a command has one data buffer: din or dout")
         size = din or len(dout)
-        # /dev/sdX maps a buffer that has its pages to itself, instead of copying the data.
+        # Nothing else is in the buffer's pages, so /dev/sdX maps them and does not copy the data.
         with mmap.mmap(-1, max(at + size, 1)) as area:
             area[at:at + size] = dout or bytes([FILL]) * din
             buffer = (ctypes.c_ubyte * size).from_buffer(area, at)

@@ -124,8 +124,8 @@ def write(lba: int, count: int = 1, opcode: int = cdb.WRITE_10, **fields) -> Slo
 
 
 def run_of(slot: int, buffer: int = 0, flags: int = 0, lba: int = 0) -> bytes:
-    """struct smq_sg_run. A buffer or LBA whose flag is not set is left 0, because it would be
-    refused."""
+    """struct smq_sg_run. A buffer or LBA whose flag is not set is 0, because smq_sg refuses any
+    other value."""
     return struct.pack("<IHHQ", slot, buffer if flags & RUN_BUFFER else 0, flags,
                        lba if flags & RUN_LBA else 0)
 
@@ -148,8 +148,8 @@ class Status:
 
 
 class SlotFile:
-    """An open node. Calls that may be refused return their errno. The attribute field names the
-    wrong field that the last such call reported; Field.NONE if it reported none."""
+    """An open node. Calls that may be refused return their errno. @field is the wrong field that
+    the last such call reported, or Field.NONE."""
 
     def __init__(self, path: str, slots: int = 0, sense_size: int = MAX_SENSE,
                  flags: int = os.O_RDWR, held_share: int = 0):
@@ -177,7 +177,7 @@ class SlotFile:
 
     def _call(self, code: int, arg: ctypes.Structure) -> int:
         error = ioctl(self.fd, code, arg)
-        # A number without a name here is stored as it is.
+        # A number that has no name in Field is stored as it is.
         self.field = Field(arg.field) if arg.field in set(Field) else arg.field
         return error
 

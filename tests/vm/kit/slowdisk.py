@@ -64,7 +64,7 @@ def slow_disk(**config) -> Iterator[SlowDisk]:
 
 @contextmanager
 def straight_disk(**params) -> Iterator[StraightDisk]:
-    """Yields a disk of scsi_debug without an elevator, which nothing but the test uses."""
+    """Yields a disk of scsi_debug that has no elevator, and that only the test uses."""
     with loaded("scsi_debug", **{"delay": 0, "max_queue": DEPTH} | params) as (host,):
         lun, = host.wait_luns(1)
         (lun.queue / "scheduler").write_text("none", encoding="ascii")

@@ -95,8 +95,8 @@ def slow(seconds: float) -> Iterator[None]:
 
 
 def set_delay(nanoseconds: int) -> None:
-    """Sets the delay of scsi_debug. Waits until scsi_debug has no commands, because it refuses the
-    change while it has any."""
+    """Sets the delay of scsi_debug. Tries again until scsi_debug has no commands: while it has any,
+    it refuses the change."""
     def done():
         try:
             (SCSI_DEBUG / "ndelay").write_text(str(nanoseconds), encoding="ascii")

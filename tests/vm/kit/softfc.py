@@ -22,14 +22,14 @@ REMOTE_PORTS, FCOE = Path("/sys/class/fc_remote_ports"), Path("/sys/bus/fcoe")
 CONFIGFS = Path("/sys/kernel/config")
 TARGET = CONFIGFS / "target"
 MODULES = ("veth", "sch_netem", "fcoe", "tcm_fc")
-# Modules that remain loaded: backends that LIO loads with the first backstore, and the modules that
-# these need.
+# Modules that stay loaded when MODULES are unloaded: the backends that LIO loads with the first
+# backstore, and the modules that these need.
 LEFT = ("target_core_user", "target_core_pscsi", "target_core_file", "target_core_iblock",
         "target_core_mod")
 INITIATOR, TARGET_PORT = "smqfc0", "smqfc1"
 MACS = {INITIATOR: "02:00:00:00:00:10", TARGET_PORT: "02:00:00:00:00:20"}
 GROUP = TARGET / f"fc/20:00:{MACS[TARGET_PORT]}/tpgt_1"
-# Room for a frame of 2112 bytes of payload, fcoe's and FC's headers.
+# Room for a payload of 2112 bytes, and for the headers of fcoe and FC.
 MTU = 2500
 # A login takes about two seconds, and much longer on a busy machine.
 SECONDS = 60

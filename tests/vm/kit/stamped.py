@@ -24,7 +24,7 @@ SECTOR = 512
 CELL = 16384
 SECTORS = CELL // SECTOR
 THREADS, CELLS = 8, 12
-# Where the cells begin, in bytes. Prepared commands use blocks before it (kit.lanes).
+# Where the cells begin, in bytes. Prepared commands use the blocks before the cells (kit.lanes).
 BASE = 1 << 20
 
 
@@ -78,8 +78,8 @@ class Stamped:
 
     @contextmanager
     def running(self, lun: Lun, writes: bool = True, compare: bool = True) -> Iterator[None]:
-        """Threads do I/O during the block, and each I/O must have ended SECONDS after it. A thread
-        ends at its first error."""
+        """Threads do I/O during the block. Each I/O must end at most SECONDS after the end of the
+        block. A thread ends at its first error."""
         self._stop.clear()
         self.done, self.errors = [0] * THREADS, []
         self._wrong.clear()

@@ -19,7 +19,7 @@ VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 64
 # Settings with which each policy has something to do: otherwise the host runs as "direct".
 KNOBS = {"smq_bucket/share": 0, "smq_steer/threshold": 2, "smq_batch/requests": 4,
          "smq_prio/bytes_per_sec": 0}
-# The most milliseconds between two changes. Some changes come before the last one has had any
+# The most milliseconds between two changes. Some changes come before the previous one has had any
 # effect.
 PAUSE_MS = 40
 

@@ -53,8 +53,8 @@ def _call(number: int, *args) -> int:
 
 
 class Ring:
-    """A ring. Completions are pairs (user_data, res); all waits have a time limit. The attribute
-    more has the extra word of each 32-byte completion, by user_data."""
+    """A ring. Completions are pairs (user_data, res); all waits have a time limit. @more holds the
+    extra word of each 32-byte completion, by user_data."""
 
     def __init__(self, entries: int = 64, flags: int = 0):
         params = _Params(flags=flags, sq_thread_idle=50)
@@ -149,7 +149,7 @@ class Ring:
             if self._flags & SETUP_CQE32:
                 self.more[user_data], = struct.unpack_from("<Q", self._cq, at + 16)
             if self._flags & SETUP_CQE_MIXED:
-                # An entry that only fills the end of the queue.
+                # Skip an entry that only fills the end of the queue.
                 if flags & CQE_SKIP:
                     continue
                 if flags & CQE_32:

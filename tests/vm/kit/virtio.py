@@ -46,8 +46,8 @@ def host_of(path: Path, luns: int = 1) -> Host:
     return host
 
 
-def quietly(attr: str, path: Path) -> None:
-    """Writes a device's name to the attribute take or release of smq_virtio. Tries again after
+def move_device(attr: str, path: Path) -> None:
+    """Writes a device's name to smq_virtio's attribute @attr (take or release). Tries again after
     EBUSY, because a program may be probing a new disk."""
     def done():
         try:
@@ -61,7 +61,7 @@ def quietly(attr: str, path: Path) -> None:
 
 def take(path: Path, luns: int = 1) -> Host:
     """Gives a device to smq_virtio; returns its host."""
-    quietly("take", path)
+    move_device("take", path)
     assert bound_to(path) == "smq_virtio"
     host = host_of(path, luns)
     assert host.attr("proc_name") == "smq_virtio"
@@ -80,7 +80,7 @@ def module(devices: Callable[[], list[Path]], luns: int = 1, io_errors: bool = F
         finally:
             for path in devices():
                 if bound_to(path) == "smq_virtio":
-                    quietly("release", path)
+                    move_device("release", path)
             unload("smq_virtio")
             for path in devices():
                 host_of(path, luns)

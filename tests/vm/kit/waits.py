@@ -54,7 +54,7 @@ class Waits:
 
 @contextmanager
 def waits_on(device: str, **options):
-    """Runs the program beside the block, and kills it when the block ends."""
+    """Runs the program during the block, and kills it when the block ends."""
     job = Waits(device, **options)
     try:
         yield job

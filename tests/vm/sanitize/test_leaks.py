@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The memory that our modules allocate, or that the kernel allocates for them, is freed.
+"""Checks that the memory that our modules allocate, or the kernel for them, is freed.
 
 The kernel counts allocations by line of code. The first round also allocates what the kernel keeps
 for ever. After the second round no line of code that serves SCSI hosts may have more allocations
@@ -39,8 +39,8 @@ def use(host_dir, host):
         run("dd", f"if={disk.sd}", "of=/dev/null", "bs=64k", "count=8", "iflag=direct")
     host_dir.add_lun(2, size_mb=16)
     with SgDev(disk.sg) as sg:
-        # Clears the new LUN's unit attention. The fault is armed when the search for partitions is
-        # over.
+        # Clears the unit attention that the new LUN caused. The fault is armed when the search for
+        # partitions is over.
         sg.cmd(plain(TEST_UNIT_READY))
         host_dir.arm("lost", count=1, first_lba=1000)
         sg.cmd(blocks(READ_10, 1000, 8), din=4096, timeout_ms=1000)

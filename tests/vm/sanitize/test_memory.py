@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Each allocation fails once: at the start of a module, a host and a LUN, in a claim, and in a
+"""Makes each allocation fail once: at the start of a module, a host and a LUN, in a claim, and in a
 change of policy.
 
 Each failure must give a correct errno, without a kernel report or a leak, and the next attempt must
@@ -59,8 +59,8 @@ def _clean(klog):
 
 
 def check_nameless(attempts):
-    """Checks that no more attempts failed with EINVAL than missing names of a host's devices
-    explain."""
+    """Checks that at most HOST_NAMES attempts failed with EINVAL, the errno when a device of the
+    host gets no name."""
     nameless = failnth.refused(attempts, errno.EINVAL)
     assert len(nameless) <= HOST_NAMES, "\n".join(map(str, nameless))
 
@@ -84,8 +84,8 @@ def test_module_start_survives_failed_allocations():
 
     params = "hosts=1 size_mb=16 depth=4 hw_queues=1"
     with failnth.inserter(module_file(name), params) as start:
-        # Only some of the allocations fail, because the kernel's loader makes the first ones, and
-        # most starts succeed.
+        # After the first 20 allocations only one in 40 fails: the kernel's loader makes the first
+        # ones, and most starts succeed.
         attempts = failnth.every(start, check, HOST_ERRORS + LOADER_ERRORS, first=20, each=40)
     assert failnth.refused(attempts, errno.ENOMEM)
     check_nameless(attempts)
@@ -152,7 +152,7 @@ def test_lun_power_on_survives_failed_allocations():
 
 
 def test_claim_survives_failed_allocations():
-    """A claim by smq_conv makes the claim, the upper host and its LUN, or nothing."""
+    """After an attempt to claim, either the claim, the upper host and its LUN exist, or none."""
     with small_host(luns=1, hw_queues=1) as (_, host):
         load("smq_conv")
         address = host.luns()[0].address
@@ -194,7 +194,7 @@ def test_policy_change_survives_failed_allocations(klog):
 
             with failnth.writer(path, name) as change:
                 attempts = failnth.every(change, check)
-            # With any policy, one of the failed allocations is for the written text.
+            # One of the failed allocations is for the written text, whatever the policy is.
             refused += len(failnth.refused(attempts)) - 1
             path.write_text(name, encoding="ascii")
             assert host.policy() == name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs sg_io record beside a test, and sg_io replay and verify with their results."""
+"""Runs sg_io record beside a test. Runs sg_io replay and verify, and returns their results."""
 
 import collections
 import contextlib

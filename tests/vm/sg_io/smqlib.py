@@ -78,7 +78,7 @@ class Memory:
 
 
 class Device:
-    """A struct smq_device; the methods call the functions and return their results."""
+    """A struct smq_device. Its methods call libsmq's functions and return their results."""
 
     def __init__(self, lib, node):
         self.lib, self.handle, self.field = lib, ctypes.c_void_p(), None

@@ -45,14 +45,14 @@ def block(lba, version=0):
 
 @pytest.fixture
 def filled(smq_disk):
-    """The disk's first blocks are block(LBA)."""
+    """Writes block(LBA) to each of the disk's first 64 blocks."""
     with open(smq_disk.sd, "r+b", buffering=0) as f:
         f.write(b"".join(map(block, range(64))))
 
 
 def test_info_reports_the_limits(dev, smq_disk):
     info = dev.info()
-    # Its host has no poll queues.
+    # The disk's host has no poll queues.
     assert info.features & (FEATURE_CANCEL | FEATURE_POLLED) == FEATURE_CANCEL
     assert info.slots == 0
     assert info.depth == int(smq_disk.attribute("queue_depth"))
@@ -241,7 +241,7 @@ def slow_and_shallow(disk):
     """Sets a disk to one command at a time; a command that moves data takes 0.9 s."""
     with smqsg.depth(disk, 1), smqsg.slow(0.9):
         yield
-    # Without ndelay, scsi_debug has a delay in jiffies.
+    # smqsg.slow() leaves ndelay=0: scsi_debug then uses its default delay, in jiffies.
     vmdisk.set_param("delay", 0)
 
 
@@ -263,7 +263,7 @@ def test_cancel_ends_waiting_commands(dev, ring, smq_disk):
         for slot, error in ((0, errno.EALREADY), (2, errno.ENOENT), (7, errno.ENOENT),
                             (8, errno.EINVAL)):
             assert dev.cancel(slot) == -error, slot
-        # A batch counts as one; its result counts the commands that were not sent as failed.
+        # A batch counts as one. In its result each command that was not sent counts as failed.
         assert dev.cancel_all() == 3
         got = dict(ring.reap(least=4))
     assert got == {0: 0, 1: -errno.ECANCELED, 3: -errno.ECANCELED, 4: 3}
@@ -278,7 +278,7 @@ def test_full_ring_refuses_a_run(lib, dev):
     assert dev.prepare(0, Slot(TUR)) == (0, 1)
     with opened(Ring, lib, entries=4) as ring:
         assert [ring.run(dev, 0) for _ in range(5)] == [0] * 4 + [-errno.EAGAIN]
-        # A run that finds the slot in flight gets an error, but each of the four has an event.
+        # A run whose slot is in flight ends with an error: each of the four runs has an event.
         got = ring.reap(least=4)
         assert len(got) == 4 and {result for _, result in got} <= {0, -errno.EBUSY}
         assert ring.run(dev, 0) == 0
@@ -328,8 +328,8 @@ def test_one_ring_serves_several_devices(lib, three, ring):
 
 
 def test_a_closed_device_is_not_mistaken_for_the_next(lib, three, ring):
-    """A second device gets the descriptor number of the first one, and perhaps its memory; its
-    commands still go to the right device."""
+    """A second device gets the descriptor number of the first one, and perhaps its memory. Still
+    the second device's commands go to the second device."""
     first = Device(lib, three[0].smq)
     assert first.setup(1) == 0
     assert first.prepare(0, Slot(TUR)) == (0, 1)
@@ -344,9 +344,9 @@ def test_a_closed_device_is_not_mistaken_for_the_next(lib, three, ring):
         assert [disk.done() - b for disk, b in zip(three, before)] == [0, 1, 0]
 
 
-def test_queued_commands_reach_a_device_being_removed(lib, three, ring):
-    """Queued commands go to their own device even if it is removed from the ring, and not to the
-    device that is added in its place."""
+def test_queued_commands_reach_a_device_removed_from_the_ring(lib, three, ring):
+    """If a device is removed from the ring after commands for it were queued, the commands go to
+    it, and not to the device that is added in its place."""
     with opened(Device, lib, three[0].smq) as first, opened(Device, lib, three[1].smq) as second:
         for device in (first, second):
             assert device.setup(1) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io compare: runs every path to a device in turn, and reports paths that do not run."""
+"""sg_io compare: runs every path to a device in turn, and reports paths that cannot run."""
 
 import json
 import os

@@ -23,8 +23,8 @@ def complete(line):
 
 
 def test_completion_offers_devices(smq_disk):
-    """Completes each node of a disk, and its address. For a word with colons bash expects only the
-    part after the last colon."""
+    """The completion offers each node of a disk, and the disk's address. For a word with colons
+    bash expects only the part after the last colon."""
     disk = smq_disk
     nodes = {disk.sd, disk.sg, disk.bsg, disk.smq, disk.hctl}
     assert nodes <= set(complete("sg_io run --depth 2 "))

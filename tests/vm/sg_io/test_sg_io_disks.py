@@ -28,8 +28,8 @@ def test_block_polls_the_poll_queue(reads):
 
 @pytest.mark.parametrize("via,batch", [("smq", 1), ("smq", 4), ("bsg-uring", 4)])
 def test_prepared_and_ad_hoc_commands_are_polled(fast_path, reads, via, batch):
-    """Polled commands work beyond the queue depth, and on a device that completes only when it is
-    polled."""
+    """Polled commands work beyond the queue depth, and on a device that completes commands only
+    when it is polled."""
     with vmdisk.disks(submit_queues=2, poll_queues=1) as found:
         set_param("ndelay", 200000)
         got = run_json("--via", via, "--poll", "--depth", 150, "--batch", batch, "--count", 1000,

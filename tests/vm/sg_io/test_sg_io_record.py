@@ -115,7 +115,7 @@ def test_a_signal_ends_a_recording_with_a_complete_file(disk, reads, tmp_path, n
 
 def test_a_signal_ends_the_writing_of_a_recording(disk, tmp_path):
     """sg_io blocks while it writes, because nothing reads the pipe and the output does not fit into
-    it. A second signal ends it."""
+    the pipe. A second signal ends sg_io."""
     path = generate(tmp_path / "g", "--op", "read10", "--count", 5000)
     before = instances()
     with subprocess.Popen([SG_IO, "record", disk.sd], stdout=subprocess.PIPE,
@@ -187,7 +187,8 @@ def test_lost_events_are_counted_and_reported(disk, tmp_path):
 
 
 def test_other_users_of_tracing_see_no_difference(disk, tmp_path):
-    """Another user's events, buffer and clock stay unchanged, and recorded events stay readable."""
+    """Another user's events, buffer and clock stay unchanged, and that user's recorded events stay
+    readable."""
     names = ("tracing_on", "trace_clock", "buffer_size_kb", "current_tracer",
              "events/scsi/enable", "events/scsi/scsi_dispatch_cmd_start/filter")
     enable = TRACING / "events/scsi/scsi_dispatch_cmd_start/enable"

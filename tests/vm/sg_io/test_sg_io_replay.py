@@ -25,7 +25,8 @@ def disk_(three):
 
 
 def test_no_command_is_sent_early(disk):
-    """No command is sent before it is due: the last after 0.4 s, at speed 2 after 0.2 s."""
+    """No command is sent before it is due. The last one is due after 0.4 s, at speed 2 after
+    0.2 s."""
     lines = "".join(f"{READ} at={1000 + 20_000 * i} cpu={i % 2}\n" for i in range(21))
     for speed, least in ((1, 0.4), (2, 0.2), (0.5, 0.8)):
         got = replay("--speed", speed, disk.sg, "-", stdin=lines)
@@ -46,7 +47,8 @@ def test_gaps_are_kept(disk, tmp_path):
         replay(disk.sg, "-", stdin=lines)
     assert [int(line[0][4:12], 16) for line in got.lines] == [0, 8, 16, 24, 32]
     seen = [int(line[-2].removeprefix("at=")) for line in got.lines]
-    # On a busy machine commands may be late, but never early; the first one may be late as well.
+    # A command may be late, but not early. The recording counts time from the first command: if
+    # that one is late, later commands seem early.
     late = seen[-1] - at[-1]
     assert late > -100_000 and seen[2] > 0
 
@@ -80,7 +82,8 @@ def test_each_path_keeps_the_order(smq_disk, tmp_path, via, options):
 
 @pytest.mark.parametrize("via", ["sg", "smq"])
 def test_commands_beyond_the_depth_are_late(smq_disk, via):
-    """With commands of 50 ms and two in flight the others are late, which sg_io reports."""
+    """Commands take 50 ms, and only two may be in flight: the others are late. sg_io reports
+    this."""
     set_param("ndelay", 50_000_000)
     try:
         got = replay("--via", via, "--depth", 2, smq_disk.smq, "-",
@@ -201,8 +204,8 @@ def test_times_are_kept_with_and_without_awake(disk, us):
 
 @contextlib.contextmanager
 def long_replay(disk):
-    """Starts a replay on two CPUs that takes minutes. Yields it, and the pids of its process for
-    each CPU."""
+    """Starts a replay on two CPUs that takes minutes. Yields it, and the pids of its two processes,
+    one for each CPU."""
     lines = "".join(f"{READ} at={10_000 * i} cpu={i % 2}\n" for i in range(10_000))
     before = disk.done()
     with subprocess.Popen([SG_IO, "replay", disk.sg, "-"], stdin=subprocess.PIPE,

@@ -60,7 +60,7 @@ def test_any_node_names_the_device(smq_disk, reads, tmp_path):
 WRITE_OPTIONS = [[], ["--depth", 8], ["--depth", 16, "--batch", 8]]
 
 
-# Each path with each pattern, and each path with each of these options.
+# Tests each path with each pattern, and with each of these options.
 @pytest.mark.parametrize("pattern,via,options", [
     (pattern, via, WRITE_OPTIONS[(at + place) % 3])
     for at, via in enumerate(VIAS) for place, pattern in enumerate(["lba", "random:9", "count"])
@@ -93,7 +93,7 @@ def test_a_wrong_byte_is_a_miscompare(smq_disk, via):
 
 @pytest.mark.parametrize("via", VIAS)
 def test_data_comes_from_a_file(smq_disk, tmp_path, via):
-    # Images in more than one region of memory: each region is a buffer of its own.
+    # The data needs more than one region of memory, and each region is a buffer of its own.
     image = random.randbytes(6 << 20)
     (tmp_path / "image").write_bytes(image)
     path = tmp_path / "w"
@@ -181,7 +181,8 @@ def test_depth_is_reached_and_kept(smq_disk, reads, via, depth, batch, jobs):
     ("smq", ["--depth", 3000]), ("smq", ["--depth", 4000, "--jobs", 2]),
     ("bsg-uring", ["--depth", 3000, "--batch", 100])])
 def test_commands_refused_with_eagain_are_sent_later(smq_disk, reads, via, options):
-    """sg_io sends commands that the node refused with EAGAIN later, and no command twice."""
+    """If the node refuses a command with EAGAIN, sg_io sends it again later. Each command reaches
+    the device once."""
     folder = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq))
     refused, before = int((folder / "refused").read_text()), smq_disk.done()
     # Long enough that few commands end while sg_io sends the first ones.
@@ -290,7 +291,7 @@ def test_each_device_has_batches_of_its_own(three):
     """Each device has batches of its own. If the devices shared a batch of 16, each entry in the
     ring would have only 5 or 6 commands."""
     tracing = pathlib.Path("/sys/kernel/tracing")
-    # Kernels name it io_uring_submit_sqe or io_uring_submit_req.
+    # The event's name is io_uring_submit_sqe or io_uring_submit_req, depending on the kernel.
     event, = tracing.glob("events/io_uring/io_uring_submit_[rs]*q*/enable")
     (tracing / "trace").write_text("")
     event.write_text("1")
@@ -384,8 +385,8 @@ def test_info_has_the_limits(smq_disk):
 # Held requests
 
 def wait_until_none_is_held(disk):
-    """Waits until no request is held: a ring may close its file shortly after its process has
-    ended."""
+    """Waits until no request is held: when a process has ended, its ring may still close a file,
+    which gives up the file's requests."""
     vmdisk.wait_for(lambda: disk.smq_attribute("held") == "0")
 
 
@@ -427,7 +428,7 @@ def test_missing_held_requests_are_reported_once(smq_disk, reads):
     knob = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq), "held_share")
     before = knob.read_text(encoding="ascii")
     knob.write_text("0", encoding="ascii")
-    why = "no requests can be held: held_share 0, or this kernel"
+    why = "no requests can be held: held_share is 0, or this kernel cannot hold them"
     try:
         done = sg_io("run", "--via", "smq-held", "--depth", 4, "--jobs", 3, "--count", 600,
                      smq_disk.smq, reads)
@@ -443,7 +444,7 @@ def test_missing_held_requests_are_reported_once(smq_disk, reads):
 
 
 def test_run_ends_when_its_device_is_removed(fast_path, three, reads):
-    """If one of the disks is removed, its run ends, and the other disks' nodes stay."""
+    """If one of the disks is removed, the run on it ends, and the other disks' nodes stay."""
     disk = three[2]
     before, node = disk.done(), disk.smq
     with subprocess.Popen([SG_IO, "run", "--json", "--via", "smq", "--depth", "16", "--batch", "4",

@@ -37,7 +37,7 @@ def test_memory_limits_the_list_of_reads(disk):
 @pytest.mark.smoke
 @pytest.mark.parametrize("via", VIAS)
 def test_differences_are_reported(smq_disk, tmp_path, via):
-    """By each path, verify finds three wrong blocks in 6 MiB and the lines that wrote them."""
+    """verify finds three wrong blocks in 6 MiB, and the lines that wrote them, by each path."""
     first = random.randrange(512)
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 16, "--count", 768,
                     "--pattern", "random:3", "--range", f"{first}:{first + 16 * 768 - 1}")
@@ -57,7 +57,7 @@ def test_differences_are_reported(smq_disk, tmp_path, via):
 
 def test_a_signal_ends_verify_while_its_pipe_is_full(disk):
     """SIGINT ends verify while it waits for room in the pipe of its output: nothing reads the pipe,
-    and 2000 lines are more than it holds."""
+    and 2000 lines are more than the pipe holds."""
     run_json(disk.sg, "-", stdin=write(0, 4000, "zero"))
     lines = "".join(write(2 * i, 1, "ff") for i in range(2000))
     with subprocess.Popen([SG_IO, "verify", "--depth", "16", disk.sg, "-"], text=True,

@@ -105,7 +105,7 @@ def disks(hosts=1, **params):
 
 
 def settle(disk):
-    """Waits until sd has probed the disk: until it completes no more commands."""
+    """Waits until sd has probed the disk: until the disk completes no more commands."""
     def quiet():
         before = disk.done()
         time.sleep(0.2)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""dm-multipath over two iSCSI paths to one LUN of LIO, one of them preferred by ALUA: a path is
-removed and comes back while verified writes run, and no data is lost. The same is tested with both
-paths claimed by smq_conv: the upper hosts have no sessions, so the time limits for lost paths are
-set on the lower hosts.
+"""dm-multipath over two iSCSI paths to one LUN of LIO. The path that ALUA prefers is removed and
+comes back while verified writes run, and no data is lost. The same is tested with both paths
+claimed by smq_conv: the upper hosts have no sessions, so the time limits for lost paths are set on
+the lower hosts.
 
 The test prints how long writes stopped. It does not use soft FC, whose target hangs if the
 initiator of a WRITE disappears. """

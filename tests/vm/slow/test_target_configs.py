@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The configurations of target-configs/, by the commands that its README gives."""
+"""Loads and tests the configurations of target-configs/ by the commands that its README gives."""
 import json
 import re
 import shlex
@@ -23,7 +23,7 @@ SOFT_FC = TOP / "target-configs/soft-fc"
 # the VM.
 BOOT = bytes.fromhex("31c0 8ed8 8ec0"       # xor ax,ax; mov ds,ax; mov es,ax
                      "bb007c b80103"        # mov bx,0x7c00; mov ax,0x301: write one block
-                     "b90200 b600 cd13"     # mov cx,2: its second; mov dh,0; int 0x13
+                     "b90200 b600 cd13"     # mov cx,2: at block 1; mov dh,0; int 0x13
                      "b010 7302 b011"       # mov al,0x10; jnc +2; mov al,0x11
                      "e6f4 f4 ebfd")        # out 0xf4,al; hlt; jmp -3
 BOOT = BOOT.ljust(510, b"\0") + b"\x55\xaa"
@@ -132,7 +132,7 @@ def test_targetcli_accepts_the_qlogic_configuration():
         done = run("sh", "-ec", loads, cwd=TOP, ok=False, limit=120)
         said = done.stdout + done.stderr
         assert "1 recoverable errors" in said and "Could not create Target" in said, said
-        # targetcli lists such a fabric only on a machine that has a port.
+        # targetcli lists the fabric qla2xxx only on a machine that has a port for it.
         assert "No such path /qla2xxx" in run("sh", "-ec", shows, cwd=TOP, ok=False).stderr
 
 

@@ -31,7 +31,7 @@ MODULES = ("virtio_pci", "sd_mod", "sg", "crct10dif_generic", "virtio_scsi", "sm
 PLAIN, PROTECTED = "naa.5001405000000041", "naa.5001405000000042"
 NEXUS = "naa.5001405000000a41"
 MIB = 32
-# The place of the guest's data: 16 MiB from the beginning.
+# The place of the guest's data: 16 MiB from the beginning of a disk.
 FIRST, BLOCKS, BLOCK = 32768, 256, 512
 # A long limit: the CPU of the inner VM is emulated, by a CPU that may be emulated itself.
 SECONDS = 2400

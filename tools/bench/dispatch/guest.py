@@ -21,7 +21,7 @@ PARTS = {"prio": prio.measure, "steer": steer.measure}
 
 
 def main() -> int:
-    """Measures a part. Returns the exit status, 0 if all was measured."""
+    """Measures a part. Returns the exit status: 0 if the whole part was measured, otherwise 1."""
     part, path, repeats, quick = sys.argv[1:]
     with open(path, "w", encoding="ascii") as results:
         notes = Notes(results)

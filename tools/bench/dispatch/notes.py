@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs in the guest: passes figures to the host."""
+"""Runs in the guest: writes figures to a file that the host reads."""
 
 import json
 import os
@@ -13,8 +13,8 @@ PROGRAMS = Path(__file__).resolve().parents[3] / "build/tools/bench"
 
 
 def program(name: str, *words: object, ok: bool = True) -> dict[str, Any]:
-    """Runs a program of tools/bench/loop; returns its last line of JSON. With ok=False ignores
-    whether the program fails, and returns {}."""
+    """Runs a program of tools/bench/loop. Returns its last line of JSON. With ok=False the program
+    may fail, and the function returns {}."""
     argv = [str(PROGRAMS / name), *map(str, words)]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False)
@@ -27,7 +27,7 @@ def program(name: str, *words: object, ok: bool = True) -> dict[str, Any]:
 
 
 class Notes:
-    """Collects the values of each metric, one for each repeat."""
+    """Collects the values of each metric, one of each repeat, and writes them to a file."""
 
     def __init__(self, results):
         self._results = results

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs in the guest: compares prio with direct, by sync writes during many async writes."""
+"""Runs in the guest: compares how prio and direct handle sync writes during many async writes."""
 
 import time
 from collections.abc import Callable
@@ -16,23 +16,27 @@ MB = 10 ** 6
 DEPTH = 4
 SERVICE_NS = 1000000
 TEN, HUNDRED = 10 * MB, 100 * MB
-# The policies are measured in turn, so that other work of the machine affects all of them.
+# The rounds of a case; "direct" and "again" both have the policy direct. They run in turn, so that
+# other work of the machine affects all of them.
 WORDS = ("direct", "again", "prio")
 RATIOS = (1, 2, 4, 8, 16)
-# Sizes of writes. LARGE needs merges: if each page has a bio of its own, they are merged into one
-# command.
+# Sizes of writes. LARGE needs merges, because the kernel may make a bio for each page.
 BLOCK, LARGE = 4096, 65536
-# Without a rate prio becomes effective once it has seen a full device, within 5.2 s.
+# How long to wait without a rate: prio becomes effective when a look has seen a full device, after
+# 5.2 s at most.
 LOOK_MS = 5500
-# The size of a write that needs about a second at 1 MB/s, and how long it has waited when the sync
-# writes come, in ms.
+# The size of a write that needs about a second at 1 MB/s, and how long it has waited, in ms, when
+# the sync writes begin.
 TRAP_BYTES, TRAP_MS = 999424, 900
-DIRTY = 90  # % of memory: above it the kernel throttles writers, so their writes reach no policy
+# Percent of memory: if more is dirty, the kernel throttles writers, before a policy sees their
+# writes.
+DIRTY = 90
 PERCENTILES = {"lat_p50": 50, "lat_p99": 99, "lat_p999": 99.9}
 
 
 def under(run: Callable[[], dict], after: float, look: Callable[[], Any]) -> tuple[dict, Any]:
-    """Runs a program. Returns its results, and those of look(), which is called while it runs."""
+    """Runs a program, and calls look() @after seconds later, while the program runs. Returns the
+    results of both."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run)
         time.sleep(after)
@@ -41,18 +45,18 @@ def under(run: Callable[[], dict], after: float, look: Callable[[], Any]) -> tup
 
 
 class Case:
-    """A workload on a host, run with each policy in turn."""
+    """A workload on a host that is run with each policy in turn."""
 
     def __init__(self, notes: Notes, device: Host, nodes: list[str], name: str):
         self.notes, self.device, self.nodes, self.name = notes, device, nodes, name
 
     def run(self, word: str, *options: object, look: Callable[[], Any] | None = None,
             after: float = 0.8, **knobs: int) -> tuple[dict, Any]:
-        """Runs one round; knobs are settings of prio."""
+        """Runs one round. @knobs are settings of prio."""
         policy = "direct" if word in ("direct", "again") else "prio"
         self.device.choose(policy, **(knobs if policy == "prio" else {}))
         if policy == "prio" and knobs["bytes_per_sec"]:
-            wait_for("the policy", lambda: self.device.effective() == "prio")
+            wait_for("an effective policy", lambda: self.device.effective() == "prio")
         found = under(lambda: program("dirty", *options, *self.nodes), after,
                       look or self.device.advertised)
         self.device.settle()
@@ -60,7 +64,7 @@ class Case:
         return found
 
     def value(self, word: str, metric: str, value: float, said: dict, **workload) -> None:
-        """Adds a figure; fails if the program found wrong data."""
+        """Adds a figure. Its parameters say whether the program read back what it wrote."""
         workload = {"path": "fsync", "op": "write", "bs": BLOCK, "qd": 1, "batch": 1, "luns": 1,
                     "jobs": 1} | workload
         self.notes.value(f"{self.name}_{word}", metric, value, **workload,
@@ -74,8 +78,8 @@ class Case:
 
 
 def full(notes: Notes, repeats: int, quick: bool) -> None:
-    """A device with a depth of four, whose commands take 1 ms: sync writes during async writes, and
-    the effect of the ratio."""
+    """Measures sync writes during async writes, and the effect of the ratio, on a device with a
+    depth of four whose commands take 1 ms."""
     with host("full", 64, hw_queues=1) as device:
         device.model(service_ns=SERVICE_NS)
         write(device.device / "queue_depth", DEPTH)
@@ -92,7 +96,7 @@ def full(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def ratios(case: Case, repeats: int, quick: bool) -> None:
-    """Sync and async writers, each kind with more commands than the device takes."""
+    """Measures sync and async writers. Each kind has more commands than the device takes."""
     for _, word in timing.turns(("direct", *map(str, RATIOS)), repeats):
         said, said["advertised"] = case.run(
             word, "--writers", 64, "--syncers", 64, "--direct", "--syncs", 100000, "--after",
@@ -105,12 +109,12 @@ def ratios(case: Case, repeats: int, quick: bool) -> None:
 
 
 def rate(notes: Notes, repeats: int, quick: bool) -> None:
-    """At 10 MB/s: one file is saved while many writes wait."""
+    """Measures how long it takes at 10 MB/s to save a file while many writes wait."""
     with host("rate", 224, hw_queues=1, depth=2048) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
-        # With the extra commands this is the whole depth of the host. Writes beyond it wait in
-        # blk-mq.
+        # With the policy's extra commands this is the whole depth of the host. Further writes wait
+        # in blk-mq.
         write(device.device / "queue_depth", 1536)
         case = Case(notes, device, device.partitions(200, 8), "prio_rate")
         for _, word in timing.turns(WORDS, 1 if quick else repeats):
@@ -123,14 +127,14 @@ def rate(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def most_queued(device: Host) -> int:
-    """Waits until commands are queued; returns the largest number seen within a second."""
+    """Waits until commands are queued. Returns the largest number of them seen in a second."""
     wait_for("commands", lambda: queued(device))
     seen = [queued(device) for _ in range(10) if not time.sleep(0.1)]
     return max(seen)
 
 
 def queued(device: Host) -> int:
-    """The number of commands that have a tag, held or with the device."""
+    """Returns how many commands have a tag: held commands and those that the device has."""
     debugfs = Path("/sys/kernel/debug/block", device.queue.parent.name)
     return sum(int(line.partition("=")[2]) for path in debugfs.glob("hctx*/tags")
                for line in path.read_text(encoding="ascii").splitlines()
@@ -138,8 +142,8 @@ def queued(device: Host) -> int:
 
 
 def crowd(notes: Notes, repeats: int, quick: bool) -> None:
-    """As rate(), but with four times as many async writers as the host advertises commands: most of
-    them wait for a tag, before a policy sees their commands."""
+    """As rate(), but with four times as many async writers as the host advertises commands. Most
+    writers wait for a tag, so the policy does not see their commands yet."""
     with host("crowd", 64, hw_queues=1, depth=64) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
@@ -155,7 +159,8 @@ def crowd(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def trap(notes: Notes, repeats: int, _quick: bool) -> None:
-    """At 1 MB/s: a large async write has waited for most of a second when sync writes come."""
+    """Measures a large async write at 1 MB/s that has waited for most of a second when sync writes
+    begin."""
     with host("trap", 32, hw_queues=1) as device:
         device.set_queue(nomerges=0, max_sectors_kb=1024)
         case = Case(notes, device, device.partitions(16, 8), "prio_trap")
@@ -170,7 +175,7 @@ def trap(notes: Notes, repeats: int, _quick: bool) -> None:
 
 
 def load(notes: Notes, repeats: int, quick: bool) -> None:
-    """A rate of 100 MB/s under writers and programs that sync: how much of the rate is used."""
+    """Measures how much of a rate of 100 MB/s async writers and programs that sync use."""
     with host("load", 192, hw_queues=1) as device:
         write(device.device / "queue_depth", 32)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
@@ -186,7 +191,7 @@ def load(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def megabytes_a_second(device: Host, seconds: float) -> float:
-    """The rate of writes, in MB/s."""
+    """Returns the rate of writes, in MB/s."""
     def sectors() -> int:
         return int((device.queue.parent / "stat").read_text(encoding="ascii").split()[6])
     began, before = time.monotonic(), sectors()

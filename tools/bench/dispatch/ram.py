@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs in the guest: a host of smq_ram with modelled hardware, and its one disk."""
+"""Runs in the guest: a host of smq_ram with modelled hardware and one disk."""
 
 import ctypes
 import fcntl
@@ -42,7 +42,7 @@ def wait_for(what: str, check: Callable, seconds: float = WAIT):
 
 
 def write(path: Path, value) -> None:
-    """Writes an attribute; BenchError if it is refused."""
+    """Writes an attribute. Raises BenchError if the kernel refuses the value."""
     try:
         path.write_text(f"{value}\n", encoding="ascii")
     except OSError as error:
@@ -50,7 +50,7 @@ def write(path: Path, value) -> None:
 
 
 def read(path: Path) -> str:
-    """The content of an attribute."""
+    """Returns the content of an attribute."""
     return path.read_text(encoding="ascii").strip()
 
 
@@ -80,25 +80,25 @@ class Host:
         write(self.sysfs / "smq/policy", policy)
 
     def lines(self, about: str) -> list[dict[str, str]]:
-        """The lines of the host's stats in debugfs that begin with @about."""
+        """Returns the lines about this kind of object in the host's stats in debugfs."""
         text = read(DEBUGFS / self.sysfs.name / "stats")
         return [dict(word.split("=", 1) for word in line.split())
                 for line in text.splitlines() if line.startswith(f"{about}=")]
 
     def effective(self) -> str:
-        """The effective policy."""
+        """Returns the effective policy."""
         return self.lines("host")[0]["effective"]
 
     def advertised(self) -> int:
-        """The LUN's advertised depth."""
+        """Returns the LUN's advertised depth."""
         return int(read(self.device / "queue_depth"))
 
     def done(self) -> int:
-        """How many commands have ended."""
+        """Returns how many commands have ended."""
         return int(read(self.sysfs / "smq/done"))
 
     def doorbells(self) -> int:
-        """How many doorbells have been rung so far."""
+        """Returns how many doorbells have been rung so far."""
         return int(read(self.folder / "model/doorbells"))
 
     def settle(self) -> None:
@@ -106,7 +106,8 @@ class Host:
         wait_for("the end of all commands", lambda: read(self.sysfs / "smq/inflight") == "0")
 
     def partitions(self, *mib: int) -> list[str]:
-        """Makes partitions of these sizes. Each has its own inode, so fsync() waits only for it."""
+        """Makes partitions of these sizes; returns their nodes. Each node has its own inode, so
+        fsync() of one waits only for its own writes."""
         nodes, start = [], 1 << 20
         with open(self.disk, "rb") as disk:
             for number, size in enumerate(mib, 1):
@@ -122,8 +123,8 @@ class Host:
 
 @contextmanager
 def host(name: str, size_mb: int, **config: int) -> Iterator[Host]:
-    """Yields a host, which is removed at the end. Its disk has no elevator, no merges, and no
-    throttling by the kernel."""
+    """Yields a host, which is removed at the end. Its disk has no elevator and no merges, and the
+    kernel does not throttle writes."""
     folder = devices.RAM / name
     folder.mkdir()
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs in the guest: compares steer with direct, on four hardware queues that the device serves
-separately."""
+"""Runs in the guest: compares steer with direct on a host with four hardware queues. In most cases
+the device serves each hardware queue separately."""
 
 import os
 import time
@@ -15,21 +15,22 @@ from .prio import under
 from .ram import Host, host, write
 
 QUEUES = 4
-# How long a hardware queue takes for a command, in ns: longer than four CPUs of a slow machine need
-# to issue four commands.
+# How long a hardware queue takes for a command, in ns. Even on a slow machine four CPUs need less
+# time to issue four commands.
 SLOW_NS = 2000000
 WORDS = ("direct", "again", "steer")
 THRESHOLD = 16
 MIB = 1 << 20
 LATENCIES = {"lat_p50": "p50", "lat_p99": "p99", "lat_p999": "p999"}
 
-# The report's experiment: thresholds in % of a hardware queue's tags. The threshold "off" is more
-# than a queue can have in flight.
+# For experiment(): thresholds in % of a hardware queue's tags. The threshold "off" is more than a
+# hardware queue can have in flight.
 TAGS = 64
 SHARES = (2, 10, 25, 50, 75, 98)
 OFF = 4096
 READ_MIB = 48
-# Commands of 64 KiB: the device serves each hardware queue separately, or all of them together.
+# How long commands of 64 KiB take. With hwq_ns the device serves each hardware queue separately;
+# with service_ns all commands at the same time.
 KINDS = {"tagset": {"hwq_ns": 1000000}, "map": {"hwq_ns": 1000000},
          "alike": {"service_ns": 16000000}}
 BEGIN = 2.0             # seconds from a program's start to the middle of its warm-up
@@ -37,7 +38,7 @@ BEGIN_READS = 0.15
 
 
 class Counted:
-    """Counts by the policy's counters, summed over all hardware queues, from now on."""
+    """Sums of the policy's counters over all hardware queues, and the number of ended commands."""
 
     def __init__(self, device: Host):
         self._device = device
@@ -50,20 +51,20 @@ class Counted:
                     "done": self._device.done()}
 
     def since(self) -> dict[str, int]:
-        """The counts since the object was made."""
+        """Returns how much each count has grown since the object was made."""
         now = self._now()
         return {name: now[name] - self._before[name] for name in now}
 
 
 def steered(found: dict[str, int]) -> float:
-    """The percentage of commands that were steered."""
+    """Returns the percentage of commands that were steered."""
     return 100 * found["steered"] / max(found["done"], 1)
 
 
 def run(notes: Notes, device: Host, name: str, word: str, jobs: int, count: int) -> None:
-    """Random reads of one task on CPU 0, or of one on each CPU. The policy is chosen during the
-    warm-up: a policy that is chosen under load finds out at once whether it has something to do,
-    otherwise it may take five seconds."""
+    """Measures random reads of one task on CPU 0, or of one task on each CPU. Chooses the policy
+    during the warm-up: if a policy is chosen under load, it finds out at once whether it has
+    something to do. Otherwise that may take five seconds."""
     workload = {"path": "io_uring", "op": "read", "bs": 4096, "qd": 64, "batch": 16, "luns": 1,
                 "jobs": jobs}
     device.choose("direct")
@@ -89,7 +90,8 @@ def chosen(device: Host, word: str, threshold: int) -> None:
 
 
 def loops(notes: Notes, repeats: int, quick: bool) -> None:
-    """Loads that steer speeds up, loads that need no steering, and loads that it cannot help."""
+    """Measures a load that steer speeds up, one that needs no steering, and one that steer cannot
+    speed up."""
     with host("steer", 64, hw_queues=QUEUES, depth=256) as device:
         write(device.device / "queue_depth", 256)
         for name, jobs, count, model in (
@@ -103,8 +105,8 @@ def loops(notes: Notes, repeats: int, quick: bool) -> None:
 
 def read_all(device: Host, pinned: bool) -> tuple[float, int, int]:
     """Reads the disk through the page cache in a child process, with some computation between two
-    reads. Returns the seconds that it took, the checksum of the data, and how often the child
-    migrated. BenchError if the child fails."""
+    reads. Returns how long that took, in seconds, the checksum of the data, and how often the child
+    migrated. Raises BenchError if the child fails."""
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
     child = os.pipe()
     pid = os.fork()
@@ -134,8 +136,8 @@ def read_all(device: Host, pinned: bool) -> tuple[float, int, int]:
 
 
 def experiment(notes: Notes, repeats: int, quick: bool) -> None:
-    """Reads of 1 MiB through the page cache, with thresholds as percentages of a hardware queue's
-    tags."""
+    """Measures reads of 1 MiB through the page cache, with thresholds that are percentages of a
+    hardware queue's tags."""
     for kind, model in KINDS.items():
         with host(f"reads_{kind}", READ_MIB, hw_queues=QUEUES, depth=TAGS,
                   host_tagset=int(kind != "map")) as device:
@@ -149,7 +151,7 @@ def experiment(notes: Notes, repeats: int, quick: bool) -> None:
 
 
 def fill(device: Host) -> int:
-    """Writes the data that is read later; returns its checksum."""
+    """Writes the data that read_all() reads later; returns its checksum."""
     crc = 0
     with open(device.disk, "wb", buffering=0) as disk:
         for number in range(READ_MIB):
@@ -161,7 +163,7 @@ def fill(device: Host) -> int:
 
 
 def reads(notes: Notes, device: Host, kind: str, word: str, pinned: bool, right: int) -> None:
-    """Measures one round."""
+    """Measures one round of read_all(). @right is the checksum that the data must have."""
     device.choose("direct")
     threshold = OFF if word in ("direct", "off") else max(TAGS * int(word) // 100, 1)
     before = Counted(device)

@@ -1,12 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Sourced by devices.sh: the disks of other rows, claimed by smq_conv, and rows of lower hosts with
-# one queue.
+# Sourced by devices.sh: rows whose disks smq_conv claims, and the rows of the lower hosts.
 
 CONV=/sys/bus/scsi/drivers/smq_conv
 
-# Ends the claims of the previous row by unloading the module.
+# Unloads smq_conv, which ends the claims of the previous row.
 conv_gone() {
 	unload smq_conv
 }
@@ -48,8 +47,8 @@ row_conv_scsi_debug_1q_bucket() {
 	note "param $ROW policy bucket"
 }
 
-# hba_up MODULE: brings up the disks of one of QEMU's HBAs. The module stays loaded, and its disks
-# are idle in other rows.
+# hba_up MODULE: brings up the disks of one of QEMU's HBAs. The module stays loaded, so its disks
+# are there, but idle, while other rows are measured.
 hba_up() {
 	scsi_drivers
 	once "$ROW" "$1"

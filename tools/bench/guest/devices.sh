@@ -8,9 +8,9 @@
 # host, for example for its file system. The host ends a VM that hangs.
 
 SIZE_MB=64
-VIRTIO_DISKS=1	# that the VM's virtio-scsi device has
-SD=yes		# or empty: sd does not have the disks, which are named by their SCSI addresses
-DISK_WAIT=15	# seconds, SCSI scans asynchronously
+VIRTIO_DISKS=1	# how many disks the VM's virtio-scsi device has
+SD=yes		# empty: the disks are not bound to sd, and DISKS has their SCSI addresses
+DISK_WAIT=15	# seconds to wait for disks: SCSI scans asynchronously
 LOG=/dev/null
 RESULTS=/nonexistent
 
@@ -45,8 +45,8 @@ unload() {
 	[[ ! -e /sys/module/$1 ]] || rmmod "$1" || die "rmmod $1 failed"
 }
 
-# scsi_disks PROC_NAME: the disks of that driver's hosts, in the order of LUNs; without sd their
-# SCSI addresses
+# scsi_disks PROC_NAME: prints the disks of that driver's hosts, in the order of LUNs; without sd
+# their SCSI addresses
 scsi_disks() {
 	local host device disk
 	for host in /sys/class/scsi_host/host*; do
@@ -59,7 +59,8 @@ scsi_disks() {
 	done | sort -V | cut -d' ' -f2
 }
 
-# wait_scsi PROC_NAME COUNT: waits until COUNT disks are there, with their nodes
+# wait_scsi PROC_NAME COUNT: waits until that driver's hosts have COUNT disks with their nodes; sets
+# DISKS and SGS
 wait_scsi() {
 	local tries disk ready
 	for (( tries = 0; tries < DISK_WAIT * 20; tries++ )); do
@@ -81,7 +82,7 @@ wait_scsi() {
 	die "$1: ${#DISKS[@]} disks after $DISK_WAIT s, $2 expected"
 }
 
-# device_of DISK: its SCSI device in sysfs
+# device_of DISK: prints the path of the disk's SCSI device in sysfs
 device_of() {
 	if [[ -n $SD ]]; then
 		echo "/sys/block/$1/device"
@@ -97,7 +98,7 @@ sg_of() {
 	done
 }
 
-# node_of disk|sg|bsg|smqsg DISK: the path of the node below /dev
+# node_of disk|sg|bsg|smqsg DISK: prints the path, below /dev, of the disk's node of this kind
 node_of() {
 	local found
 	case $1 in
@@ -128,7 +129,8 @@ scsi_debug_set() {
 		die "scsi_debug: $1=$2 refused"
 }
 
-# once ROW MODULE [PARAMETER=VALUE]...: loads a module, unless it is loaded with these parameters
+# once ROW MODULE [PARAMETER=VALUE]...: loads a module, unless it is already loaded with these
+# parameters
 once() {
 	local row=$1 name=$2
 	local -n loaded=LOADED_$name
@@ -154,8 +156,8 @@ scsi_debug_up() {
 	queue_stats 1
 }
 
-# queue_stats 0|1: sets whether the block layer takes the times of requests, if nodes have this
-# attribute
+# queue_stats 0|1: if smq_sg's nodes have this attribute, sets whether the block layer measures the
+# times of passthrough commands
 queue_stats() {
 	local knob
 	for knob in /sys/class/smq_sg/*/queue_stats; do
@@ -203,8 +205,8 @@ row_scsi_debug_no_stats() {
 		SKIPPED="the kernel takes no times of passthrough commands"
 		return 1
 	fi
-	# A change of the elevator turns the block layer's throttling on, and with it the times: set
-	# the elevator first.
+	# Set the elevator first: changing it turns the block layer's throttling on, which measures
+	# the times of requests again.
 	set_elevator "${DISKS[0]}" none
 	queue_stats 0
 	note "param $ROW then queue_stats=0"
@@ -217,8 +219,8 @@ row_scsi_debug_timer() {
 	note "param $ROW then ndelay=20000"
 }
 
-# Adds a poll queue to the other queues. The driver has at most as many queues as there are possible
-# CPUs.
+# Brings up scsi_debug with an additional poll queue. scsi_debug has at most as many queues as there
+# are possible CPUs.
 scsi_debug_poll_up() {
 	scsi_debug_up "$ROW" submit_queues="$(( $(nproc) + 1 ))" poll_queues=1
 	scsi_debug_set fake_rw 1
@@ -257,7 +259,7 @@ row_smq_ram() {
 	smq_ram_up 0
 }
 
-# Writes all blocks: blocks that were never written have no memory in smq_ram, and their reads take
+# Writes all blocks: a block that was never written has no memory in smq_ram, and a read of it takes
 # another path.
 fill_disks() {
 	local disk
@@ -328,7 +330,7 @@ ram_model_up() {
 	wait_scsi smq_ram "$LUNS"
 }
 
-# Prints how many doorbells the host of ram_model_up() has rung so far; nothing for other hosts.
+# If there is a host of ram_model_up(), prints how many doorbells it has rung so far.
 doorbells() {
 	[[ ! -d $RAM_DIRECTORY ]] || cat "$RAM_DIRECTORY/model/doorbells"
 }
@@ -339,7 +341,7 @@ row_smq_ram_20us_poll() {
 }
 
 # virtio_up DRIVER [PARAMETER=VALUE]...: gives the VM's virtio-scsi device to DRIVER. Waits for all
-# disks before the measurement; those beyond LUNS stay idle.
+# of its disks. Only the first LUNS disks are measured; the others stay idle.
 virtio_up() {
 	scsi_drivers
 	if ! grep -qsx 0x0008 /sys/bus/virtio/devices/*/device; then
@@ -390,10 +392,10 @@ row_legacy_419_timer() {
 	policy legacy-model smq_legacy/era=4.19
 }
 
-# A CPU begins its search for a free tag, and for room in the queue depth, at the place where it
-# found one last. The first place is random, and each of the two changes the count by 8 instructions
-# for the life of a device. So make the maps small for the first I/O: then the only place is at
-# their start.
+# begin_maps DISK: does the first I/O with small maps. A CPU begins its search for a free tag, and
+# for room in the queue depth, at the place in the map where it last found one. The first place is
+# random, and in each of the two maps it changes the count by 8 instructions for the life of a
+# device. In a small map the only place is at the start.
 begin_maps() {
 	local disk=$1 file value
 	local -A was=()
@@ -433,7 +435,8 @@ settle_queues() {
 	local disk queue name settings
 	for disk in "${DISKS[@]}"; do
 		if [[ -z $SD ]]; then
-			# There is no attribute to set the elevator: no program has set another one.
+			# A device without sd has no attribute for the elevator, so no program has
+			# changed it.
 			begin_maps "$disk"
 			note "queue $ROW $disk queue_depth=$(< "$(device_of "$disk")/queue_depth")"
 			continue
@@ -459,8 +462,8 @@ settle_queues() {
 	done
 }
 
-# Writes the symbols for the plugins and the report, again whenever other modules are loaded: a
-# reloaded module has new addresses.
+# Writes the kernel's symbols for the plugins and the report. Writes them again if other modules are
+# loaded than last time, because a reloaded module has new addresses.
 dump_symbols() {
 	local now
 	now=$(cut -d' ' -f1,6 /proc/modules | sort)
@@ -474,7 +477,7 @@ dump_symbols() {
 	fi
 }
 
-# set_up ROW REPEAT [LUNS]: brings a row up; if that is not possible, fails and sets SKIPPED
+# set_up ROW REPEAT [LUNS]: brings a row's disks up; if that is not possible, fails and sets SKIPPED
 set_up() {
 	ROW=$1
 	LUNS=${3:-1}
@@ -487,7 +490,7 @@ set_up() {
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
 	conv_gone
 	target_gone
-	# In the condition of "if" set -e is off, so a row must report each failure by SKIPPED.
+	# "set -e" has no effect in the condition of "if", so a row must return a failure itself.
 	if ! "row_$1"; then
 		[[ -n $SKIPPED ]] || die "row $1 failed"
 		return 1

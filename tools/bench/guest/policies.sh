@@ -2,9 +2,10 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034 # devices.sh reads SKIPPED, ELEVATOR, NOMERGES and RQ_AFFINITY
 #
-# Sourced by devices.sh: smq_ram's hardware model with a dispatch policy, and the policy's counters.
+# Sourced by devices.sh: rows of smq_ram's hardware model with and without a policy, and functions
+# for the policy's counters.
 
-# The counters of the host's policy, summed over all hardware queues: KEY=NUMBER...
+# Prints the counters of the host's policy, summed over all hardware queues: KEY=NUMBER...
 counted() {
 	local stats
 	[[ -d $RAM_DIRECTORY ]] || return 0
@@ -22,7 +23,7 @@ counted() {
 	}' "$stats"
 }
 
-# The effective policy, if the row has chosen one.
+# Prints the effective policy, if the row has chosen a policy.
 effective() {
 	[[ -z $POLICY ]] ||
 		sed -n 's/^host=.* effective=\([^ ]*\).*/\1/p' \
@@ -36,8 +37,8 @@ smq_host() {
 	done
 }
 
-# policy NAME [KNOB=VALUE]...: chooses a policy and sets its knobs; if smq refuses one of these,
-# fails and sets SKIPPED
+# policy NAME [KNOB=VALUE]...: chooses a policy and sets its knobs; if smq refuses the policy or a
+# knob, fails and sets SKIPPED
 policy() {
 	local name=$1 host setting
 	shift
@@ -56,9 +57,9 @@ policy() {
 	note "param $ROW policy $name $*"
 }
 
-# A policy that has nothing to do stops being effective, and looks again every five seconds. When it
-# is chosen it looks at once, but needs commands during that look: so choose batch again, and issue
-# some. What batch learns from them stays for a while.
+# A policy that has nothing to do stops being effective, and looks again every five seconds. When a
+# policy is chosen, it looks at once, but it needs commands during that look. So choose batch again,
+# and issue commands. What batch learns from them stays for a while.
 look_again() {
 	local host tries
 	[[ $POLICY == batch ]] || return 0
@@ -75,7 +76,7 @@ look_again() {
 # Under icount an instruction takes a nanosecond, so the CPU is ten times slower than a real one.
 # The device must be slow as well, otherwise there would never be 32 commands in flight.
 SERVICE_NS=500000
-# The time for which batch may hold a command is long for the same reason.
+# For how long batch may hold a command: long, because the CPU is slow.
 BATCH_USECS=500
 
 row_smq_ram_timer() {
@@ -120,8 +121,8 @@ row_batch_bell_batch() {
 	row_smq_ram_doorbell_batch
 }
 
-# One hardware queue for all CPUs, with an LLD's lock. Commands end as soon as the doorbell is rung,
-# so that the device takes the least time. The CPU moves no data, because real devices use DMA.
+# One hardware queue for all CPUs, with an LLD's lock. The device takes the least time: commands end
+# as soon as the doorbell is rung. The CPU moves no data, because real devices use DMA.
 shared_up() {
 	HW_QUEUES=1 NO_DATA=1 ram_model_up doorbell_ns=1
 }
@@ -144,13 +145,13 @@ row_shared_deadline() {
 	ELEVATOR=mq-deadline
 }
 
-# The policy with its default settings: with one submitter it has nothing to do.
+# The policy bucket with its default settings: with one submitter it has nothing to do.
 row_shared_bucket_default() {
 	shared_up
 	policy bucket
 }
 
-# With rq_affinity=2 commands end on the CPU that queued them, not on the one that dispatched them.
+# With rq_affinity=2 each command ends on the CPU that queued it, not on the one that dispatched it.
 row_shared_home_direct() {
 	shared_up
 	RQ_AFFINITY=2

@@ -1,13 +1,13 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Sourced by devices.sh: LIO's backstores as local disks, through LIO's own tcm_loop and through
-# smq_lio, with the same settings.
+# Sourced by devices.sh: rows of LIO's backstores as local disks. The rows of LIO's own tcm_loop and
+# those of smq_lio have the same settings.
 
 TARGET=/sys/kernel/config/target
 TARGET_FILE=/run/bench-target.img
 
-# Removes the previous row's directories in configfs, of both fabrics.
+# Removes the directories that the previous row made in configfs.
 target_gone() {
 	local path
 	for path in "$TARGET"/{loopback,smq}/naa.*/tpgt_1/lun/lun_*/backstore; do
@@ -38,14 +38,14 @@ backstore() {
 	esac
 	echo "$control" > "$store/control" || die "LIO: $1: $control refused"
 	echo 1 > "$store/enable" || die "LIO: $1 cannot be enabled"
-	# The VPD pages that report it exist only with a serial number.
+	# The VPD page that reports is_nonrot exists only if the backstore has a serial number.
 	echo "$2" > "$store/wwn/vpd_unit_serial" || die "LIO: $1: serial number refused"
 	echo 1 > "$store/attrib/is_nonrot" || die "LIO: $1: is_nonrot=1 refused"
 	note "param $ROW backstore $1 $control is_nonrot=1"
 }
 
-# target_up tcm_loop|smq_lio rd_mcp|fileio|iblock: makes a target with LUNS LUNs. Each LUN has its
-# own RAM disk; with the other backstores there can be only one LUN
+# target_up tcm_loop|smq_lio rd_mcp|fileio|iblock: makes a target with LUNS LUNs. With rd_mcp each
+# LUN has its own RAM disk; with the other backstores there can be only one LUN
 target_up() {
 	local module=$1 kind=$2 fabric port driver n
 	[[ $kind == rd_mcp ]] || (( LUNS == 1 )) || die "$ROW: one LUN, not $LUNS"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures a kernel that the user supplies: the legacy path and scsi-mq."""
+"""Measures the legacy path and scsi-mq of a kernel that the user supplies."""

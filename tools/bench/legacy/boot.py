@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One boot of the given kernel, watched through two serial ports; a third one has its symbols."""
+"""One boot of the given kernel. The guest's first serial port is the console. The second one has
+the results, and the third one the kernel's symbols."""
 
 import re
 import shutil
@@ -23,9 +24,9 @@ ARGUMENTS = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "oops=panic", "
              "spec_store_bypass_disable=off",
              # The third port shares the interrupt of the first, which is the console.
              "8250.share_irqs=1"]
-# The emulated TSC is the host's. The kernel's clocksource watchdog may reject it, and use a clock
-# that costs an exit for each read. The comment on "QEMU before 8.1" in tools/testvm/machine.py
-# explains the last option.
+# The emulated TSC is the host's. The kernel's clocksource watchdog may reject it, and the kernel
+# would then use a clock that costs an exit for each read. The comment on "QEMU before 8.1" in
+# tools/testvm/machine.py explains the last option.
 NOT_EXACT = ["tsc=reliable", "clocksource=tsc", "trace_options=norecord-cmd"]
 # Kernels up to 4.20 have other names for the slow paths of semaphores.
 LOCK_ARGUMENTS = [*LOCKING, "slow=rwsem_down_*_failed*"]
@@ -59,7 +60,7 @@ def _tail(console: Path) -> str:
 
 
 class Boot:
-    """A run of QEMU; guest and plugin write into folder."""
+    """A run of QEMU. The guest and the plugin write into @folder."""
 
     def __init__(self, image: Path, initrd: Path, arguments: list[str], folder: Path, *,
                  kind: str, cpus: int):
@@ -89,7 +90,7 @@ class Boot:
                 f"symbols={folder / 'kallsyms'}", *ROLES, *LOCK_ARGUMENTS])]
 
     def run(self, what: str, expected: int, timeout: float) -> guestlog.GuestLog:
-        """Boots and measures, until the guest has written its last line."""
+        """Boots, and waits until the guest has written its last line. Returns the guest's log."""
         with open(self._folder / "qemu", "w+", encoding="utf-8") as said:
             with subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=said,
                                   stderr=said) as process:
@@ -133,6 +134,6 @@ class Boot:
             time.sleep(POLL)
 
     def _last_word(self) -> str:
-        """The line that ends a boot, once the guest has written all of it; "" before that."""
+        """Returns the line that ends a boot, or "" until the guest has written the whole line."""
         found = re.search(r"^(end|refused|error .*)\r?\n", _text(self.log), re.MULTILINE)
         return found.group(1).strip() if found else ""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What one boot counted, per I/O: instructions and locks of the whole kernel. Interrupts are
-included: so the scope is the same for both paths, wherever their commands complete."""
+"""What one boot counted, per I/O: instructions and locks of the whole kernel. The counts include
+interrupts, so that they cover the same work on both paths, wherever commands complete."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from smqbench.symbols import USER
 
 from .plan import EXACT, Plan
 
-CLOCK_TOLERANCE = 0.01      # between the plugin's count and the guest's clock
+CLOCK_TOLERANCE = 0.01      # the most by which the plugin's count and the guest's clock may differ
 # The kernel needs at least this many instructions to take a command through SCSI and back.
 LEAST_KERNEL = 1000
 # Each I/O takes at least one lock on either path: that of the AIO context, or those of sg.
@@ -23,11 +23,11 @@ LEAST_LOCKS = 0.2
 
 @dataclass
 class Count:
-    """One workload on one row. Lists have a value for each repeat."""
+    """What was counted for one workload on one row. Lists have a value for each repeat."""
 
     total: list[float] = field(default_factory=list)
     kernel: list[float] = field(default_factory=list)
-    groups: dict[str, float] = field(default_factory=dict)      # of the last one, with symbols
+    groups: dict[str, float] = field(default_factory=dict)      # of the last repeat, with symbols
     locks: list[float] = field(default_factory=list)            # empty if they were not counted
     waits: list[float] = field(default_factory=list)
     by_lock: dict[str, float] = field(default_factory=dict)
@@ -40,8 +40,8 @@ Counts = dict[tuple[str, str], Count]       # by row and workload
 
 
 def _check_clock(run: Run) -> None:
-    """Compares the count with the guest's clock: under icount that counts instructions, and also
-    runs while the CPU is idle."""
+    """Compares the plugin's count with the guest's clock. Under icount the clock counts
+    instructions, but it also runs while the CPU is idle."""
     counted = run.figures["insns"]
     waited = run.ns - counted
     if waited < -CLOCK_TOLERANCE * counted or \

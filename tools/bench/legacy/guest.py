@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The kernel, and the only file system it gets: an initramfs with the measured programs and the
-modules that the kernel does not have built in."""
+"""The given kernel, and the guest's only file system: an initramfs with the measured programs and
+the modules that are not built into the kernel."""
 
 import shlex
 import shutil
@@ -23,13 +23,13 @@ SUFFIXES = (".ko", ".ko.xz", ".ko.gz", ".ko.zst")
 # The legacy path's last kernel was 4.20.
 LAST_LEGACY = (4, 20)
 
-# The guest adds hosts later, each for one path.
+# The guest adds the hosts later (add_host=0): one for each path.
 DISK_PARAMETERS = "add_host=0 delay=0 fake_rw=1 dev_size_mb=64"
 QUEUE_DEPTH = 128       # of each LUN, on either path
 
 
 def release_of(image: Path) -> str:
-    """The kernel's release, as its image says."""
+    """Returns the kernel's release, which its image contains."""
     if not image.is_file():
         raise BenchError(f"LEGACY_KERNEL: no file {image}")
     try:
@@ -44,7 +44,7 @@ def release_of(image: Path) -> str:
 
 
 def why_no_legacy(release: str) -> str:
-    """Why a kernel of this release has no legacy path; "" if it may have one."""
+    """Returns why a kernel of this release has no legacy path, or "" if it may have one."""
     numbers = release.replace("-", ".").split(".")
     if all(number.isdigit() for number in numbers[:2]) and \
             tuple(map(int, numbers[:2])) > LAST_LEGACY:
@@ -53,13 +53,13 @@ def why_no_legacy(release: str) -> str:
 
 
 def refusal(release: str, why: str) -> str:
-    """The message for a kernel without a legacy path."""
+    """Returns the message for a kernel without a legacy path."""
     return (f"LEGACY_KERNEL: {release} has no legacy path ({why}); give a kernel up to "
             f"{LAST_LEGACY[0]}.{LAST_LEGACY[1]} that has scsi_mod.use_blk_mq")
 
 
 def check_depths(log: GuestLog) -> None:
-    """Both paths must have the same queue depth."""
+    """Checks that the disks of both paths have the same queue depth."""
     for row, disks in log.queues.items():
         for disk, settings in disks.items():
             found = dict(word.split("=", 1) for word in settings.split() if "=" in word)
@@ -69,7 +69,7 @@ def check_depths(log: GuestLog) -> None:
 
 
 def module_name(path: Path) -> str:
-    """The name of a module as insmod knows it; "" if the file is not a module."""
+    """Returns the name that the kernel has for a module, or "" if the file is not a module."""
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return path.name.removesuffix(suffix).replace("-", "_")
@@ -93,8 +93,8 @@ class Modules:
             raise BenchError(f"LEGACY_MODULES: {folder} holds no module")
 
     def loading_order(self, names: tuple[str, ...]) -> list[Path]:
-        """The unpacked files of the named modules that exist, each after the modules that it
-        depends on. The others must be built in; the guest checks that."""
+        """Unpacks those of the named modules that exist. Returns the files, each after the modules
+        that it depends on. The other modules must be built in; the guest checks that."""
         ordered: dict[str, Path] = {}
         for name in names:
             self._add(name, ordered, ())
@@ -132,20 +132,20 @@ class Job:
     """What one boot measures."""
 
     plan: Plan
-    any_kernel: bool        # it has one path, and no parameter that selects it
+    any_kernel: bool        # the kernel has one path, and no parameter that selects a path
     queues: int             # hardware queues of a host on blk-mq
 
     def parameters(self) -> dict[str, str]:
-        """The parameters of modules, by module."""
+        """Returns the parameters of modules, by module."""
         return {"scsi_debug": f"{DISK_PARAMETERS} submit_queues={self.queues}"}
 
     def kernel_arguments(self) -> list[str]:
-        """The same as kernel arguments, for modules that are built in."""
+        """Returns the parameters as kernel arguments, for modules that are built in."""
         return [f"{module}.{word}" for module, words in self.parameters().items()
                 for word in words.split()]
 
     def settings(self) -> str:
-        """The settings, as assignments for the guest's shell."""
+        """Returns the settings of the guest's init as assignments of its shell."""
         luns = sorted({one.luns for one in self.plan.workloads})
         values = {"switch": "none" if self.any_kernel else "both", "kind": self.plan.kind,
                   "lun_counts": " ".join(map(str, luns)), "queues": str(self.queues),
@@ -154,7 +154,7 @@ class Job:
 
 
 def build(job: Job, modules: list[Path], folder: Path) -> Path:
-    """Makes the initramfs in folder."""
+    """Makes the initramfs in @folder; returns its path."""
     tree = folder / "tree"
     for name in ("bin", "dev", "proc", "sys", "job", "modules"):
         (tree / name).mkdir(parents=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What each boot measures, as lines for the guest. Every workload runs on one path after the other,
-with the same program, queue depth and counts."""
+"""What each boot measures, as lines for the guest. Every workload runs first on one path and then
+on the other, with the same program, queue depth and number of I/Os."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,8 +29,8 @@ EXACT, PACED, TIME = "exact", "paced", "time"
 
 @dataclass(frozen=True)
 class Counts:
-    """How many I/Os each job issues: as warm-up, and in each measured run. If there are two runs,
-    their difference is used."""
+    """How many I/Os each job issues as warm-up, and in each measured run. If there are two runs,
+    the figures are the difference of the two."""
 
     warmup: int
     measured: tuple[int, ...]
@@ -38,7 +38,7 @@ class Counts:
 
 COUNTS = {EXACT: Counts(1000, (2000, 6000)), PACED: Counts(500, (2000,)),
           TIME: Counts(300, (6000,))}
-# At QD1 the program waits for each I/O, which takes several times as long.
+# At QD1 there are fewer I/Os: the program waits for each, which takes several times as long.
 TIME_QD1 = Counts(100, (2000,))
 
 

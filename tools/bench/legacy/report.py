@@ -31,7 +31,7 @@ def _figure(log: GuestLog, row: str, key: str, metric: str, values: Sequence[flo
 
 def figures(counts: Counts, log: GuestLog, same: dict[str, Any]) -> Iterable[Figure]:
     """Yields the figures of a boot under the plugin: instructions, and locks if they could be
-    counted. same: the command, note and cpus that all of them have."""
+    counted. @same has the command, the note and the CPUs, which all figures share."""
     for (row, key), count in counts.items():
         group = {"group": count.groups} if count.groups else {}
         yield _figure(log, row, key, "insn", count.total, same, parts=group)
@@ -46,7 +46,8 @@ def figures(counts: Counts, log: GuestLog, same: dict[str, Any]) -> Iterable[Fig
 
 def time_figures(iops: dict[tuple[str, str], list[float]], log: GuestLog, same: dict[str, Any]
                  ) -> Iterable[Figure]:
-    """Yields the figures of a boot without the plugin: I/O per second, and each round's ratio."""
+    """Yields the figures of a boot without the plugin: the I/O per second, and the legacy path's
+    divided by scsi-mq's in each round."""
     for (row, key), values in iops.items():
         yield _figure(log, row, key, "iops", values, same)
         other = iops.get((row.replace(LEGACY, MQ), key))
@@ -65,7 +66,8 @@ MEANS = {
 
 
 def table(taken: FigureSet, means: str) -> list[str]:
-    """Returns the lines of one table for each way of completion, and how they were counted."""
+    """Returns the lines of a table for each way of completion, and says how locks were counted and
+    how far the repeats differ."""
     lines: list[str] = []
     for mode, label in bothpaths.MODES.items():
         pairs = bothpaths.given(taken, mode)
@@ -90,5 +92,5 @@ def table(taken: FigureSet, means: str) -> list[str]:
 
 
 def half(found: Sequence[Figure]) -> float:
-    """Returns half of the largest spread."""
+    """Returns half of the largest spread of these figures."""
     return max(one.spread / 2 for one in found)

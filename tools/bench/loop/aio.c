@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Random block reads through libaio's system calls, measured between markers:
- * for kernels that are older than io_uring.
+ * Measures random block reads through libaio's system calls, between markers.
+ * For kernels that are older than io_uring.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -33,7 +33,7 @@ static struct {
 
 static struct iocb iocbs[MAX_DEPTH];
 static struct io_event events[MAX_DEPTH];
-/* The free I/Os. While a batch is built, its I/Os are the last elements. */
+/* The free I/Os. A batch is built from the last elements, and these are submitted. */
 static struct iocb *ready[MAX_DEPTH];
 static unsigned char *buffer;
 static aio_context_t context;
@@ -73,7 +73,7 @@ static int submit(struct iocb **list, long n)
 	return 0;
 }
 
-/* Keeps up to @depth I/Os in flight; submits and reaps a batch at a time. */
+/* Does @count I/Os, up to opt.depth at a time. Submits and reaps a batch at a time. */
 static int run_ios(unsigned long count)
 {
 	unsigned long queued = 0, done = 0;
@@ -132,7 +132,7 @@ static void report(unsigned long count, unsigned long ns)
 	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu}\n", opt.runs.warmup, count, ns);
 }
 
-/* Opens the disks whose turn it is in job @n, at least one. */
+/* Opens the disks of job @n: at least one, which it may share with other jobs. */
 static int open_disks(unsigned int n)
 {
 	unsigned int i;
@@ -155,7 +155,10 @@ static int job(unsigned int n)
 	if (open_disks(n))
 		return 1;
 	err = set_up();
-	/* Not needed for times: they vary by more than the eight instructions that it avoids. */
+	/*
+	 * Measurements of time do not need this: times vary by more than the eight instructions
+	 * that it avoids.
+	 */
 	if (!opt.now)
 		disk_next_second();
 	jobs_meet();

@@ -10,7 +10,10 @@ struct devices {
 	unsigned int nr;
 };
 
-/* Takes the arguments behind the options: 1 to MAX_DEVICES, or exits with a message. */
+/*
+ * Returns the arguments behind the options. Exits with a message unless there are 1 to
+ * MAX_DEVICES.
+ */
 struct devices devices_parse(int argc, char **argv);
 
 /* Like devices_parse(), for a program that takes exactly one device. */
@@ -18,7 +21,8 @@ const char *devices_one(int argc, char **argv);
 
 /*
  * Opens the devices of job @n of @jobs, at least one: if there are more jobs than devices, several
- * jobs share a device. Returns the number of @fds; on failure prints a message and returns -1.
+ * jobs share a device. Returns how many descriptors it has stored in @fds; on failure prints a
+ * message and returns -1.
  */
 int devices_open(const struct devices *devices, unsigned int n, unsigned int jobs,
 		 int flags, int fds[MAX_DEVICES]);

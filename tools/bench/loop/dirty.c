@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Does async and sync writes at the same time: some threads make the page cache write blocks, as
- * writeback does; others write a block and fsync() it. Async and sync writers use different nodes,
- * two partitions of a disk, so that fsync() waits only for pages of sync writers. At the end all
- * written data is read back and compared.
+ * Does async and sync writes at the same time. Async writers write blocks to the page cache and
+ * start their writeback; sync writers write a block and fsync() it. Async and sync writers use
+ * different nodes, two partitions of a disk, so that fsync() waits only for pages of sync writers.
+ * At the end the program reads back and compares all data.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,7 +26,10 @@
 #define MAX_SYNCS	100000
 #define SYNC_BS		4096
 #define GRACE		2	/* s */
-/* The number of blocks of a writer. Each burst uses every second one, so that none are adjacent. */
+/*
+ * How many blocks a writer has. Each burst writes every second block, so that no two blocks of a
+ * burst are adjacent.
+ */
 #define PLACES		(2 * opt.burst)
 
 static struct {
@@ -38,14 +41,14 @@ static struct {
 struct writer {
 	unsigned int n;
 	unsigned long ops;	/* blocks that are on the disk */
-	unsigned int *wrote;	/* for each place the value that fills its block */
+	unsigned int *wrote;	/* for each place: the round that wrote its block last, or 0 */
 };
 
 struct syncer {
 	unsigned int n;
 	unsigned int done;
-	double *ms;		/* how long each took */
-	unsigned int wrote;
+	double *ms;		/* how long each write took */
+	unsigned int wrote;	/* the round that wrote the block last, or 0 */
 };
 
 static struct writer writers[MAX_WRITERS];
@@ -98,8 +101,8 @@ static off_t place_of(const struct writer *w, unsigned int place)
 }
 
 /*
- * Starts a burst of async writes, then waits for it, so that a writer never has more than one burst
- * in flight.
+ * Starts a burst of async writes, and waits until all of them have ended: so a writer never has
+ * more than one burst in flight.
  */
 static bool write_burst(struct writer *w, unsigned int round, void *block)
 {
@@ -112,8 +115,8 @@ static bool write_burst(struct writer *w, unsigned int round, void *block)
 			return false;
 		w->wrote[place] = round;
 		/*
-		 * With all three flags of sync_file_range() the kernel would do sync writes, so this
-		 * leaves out SYNC_FILE_RANGE_WAIT_BEFORE.
+		 * Only SYNC_FILE_RANGE_WRITE: with all three flags of sync_file_range() the kernel
+		 * would do sync writes.
 		 */
 		if (sync_file_range(async_fd, place_of(w, place), opt.bs, SYNC_FILE_RANGE_WRITE))
 			return false;
@@ -163,7 +166,7 @@ static void *write_sync(void *arg)
 	return NULL;
 }
 
-/* Whether @bs bytes of the node hold the data that was written there. */
+/* Returns whether @bs bytes of @node, from byte @at on, hold the data that round @round wrote. */
 static bool is_there(const char *node, off_t at, unsigned int bs, unsigned long where,
 		     unsigned int round)
 {
@@ -204,7 +207,7 @@ static bool verify(void)
 	return true;
 }
 
-/* The number of async writes so far. */
+/* Returns how many async writes have ended so far. */
 static unsigned long async_ops(void)
 {
 	unsigned long sum = 0;
@@ -229,8 +232,8 @@ static void report(double ms, unsigned long ops, double window_ms, bool good)
 }
 
 /*
- * Before the measurement, uses up the bytes that a policy with a rate limit allows at once after
- * the disk was idle.
+ * Writes opt.first bytes before the measurement. This uses up the bytes that a policy with a rate
+ * limit lets through at once after the disk was idle.
  */
 static bool write_first(void)
 {
@@ -248,10 +251,10 @@ static bool write_first(void)
 }
 
 /*
- * Waits for the end of the syncers, but at most until GRACE seconds after their time (--seconds).
+ * Waits until the syncers have ended; with --seconds at most until GRACE seconds after that time.
  * The async writers of one CPU can take every place at the device as soon as it is free: then a
- * sync write that the block layer has queued ends only after them. Returns how many syncers have
- * ended.
+ * sync write that the block layer has queued ends only after all async writes. Returns how many
+ * syncers have ended.
  */
 static unsigned int join_syncers(const pthread_t *threads)
 {
@@ -313,20 +316,20 @@ static bool run(void)
 
 static const char help[] =
 "usage: dirty [options] ASYNC SYNC\n"
-"Threads write blocks to ASYNC through the page cache; others write 4096 bytes to SYNC and\n"
-"fsync() them.\n"
+"Some threads write blocks to ASYNC through the page cache. Other threads write 4096 bytes to\n"
+"SYNC and fsync() them.\n"
 "  --writers N      threads that do async writes (64)\n"
 "  --bs BYTES       size of an async write (4096)\n"
 "  --burst N        async writes that each writer has in flight (1)\n"
 "  --rounds N       bursts of each writer (0: until the sync writes have ended)\n"
-"  --first BYTES    first of all, write so many bytes to ASYNC by O_DIRECT (0)\n"
+"  --first BYTES    before all else, write so many bytes to ASYNC by O_DIRECT (0)\n"
 "  --syncers N      threads that do sync writes (1)\n"
-"  --direct         O_DIRECT instead of fsync(), which also waits for other syncers' blocks\n"
+"  --direct         do sync writes by O_DIRECT; fsync() also waits for other syncers' blocks\n"
 "  --after MS       sync writes begin MS milliseconds after async ones (1000)\n"
 "  --every US       pause between two writes of a syncer (0)\n"
-"  --syncs N        the most writes of each syncer (100)\n"
-"  --seconds S      the longest time of sync writes (0: no limit)\n"
-"Reads back all written data. Prints a line of JSON.\n";
+"  --syncs N        each syncer ends after N writes (100)\n"
+"  --seconds S      the syncers end after S seconds (0: no limit)\n"
+"Reads back and compares all data. Prints a line of JSON.\n";
 
 static const struct option_spec options[] = {
 	OPTION_NUMBER("writers", opt.writers, 0, MAX_WRITERS),

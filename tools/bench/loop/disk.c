@@ -42,8 +42,8 @@ unsigned long disk_random(void)
 }
 
 /*
- * Each read compares the node's access time with its other times, and takes a longer path if two of
- * them are in the same second. This costs 8 instructions per I/O, and only in some runs. So the
+ * Each read compares the node's access time with the node's other times, and takes a longer path of
+ * 8 instructions if two of them are in the same second: this would happen in some runs only. So the
  * first read, which sets the access time, must be in a later second than the last write (or touch)
  * of the node.
  */

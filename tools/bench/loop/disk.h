@@ -6,15 +6,13 @@
 #include <stdbool.h>
 
 /*
- * Opens @device for direct I/O of @bs bytes, for reading only unless @write, and stores in @blocks
- * how many such blocks it has. Returns the descriptor; on failure prints a message and returns -1.
+ * Opens @device for direct I/O, for reading only unless @write. Stores in @blocks how many blocks
+ * of @bs bytes it has. Returns the descriptor; on failure prints a message and returns -1.
  */
 int disk_open(const char *device, bool write, unsigned int bs,
 	      unsigned long *blocks);
 
-/*
- * Seeds the random numbers of job @n: they differ between jobs, and are the same in every run.
- */
+/* Seeds the random numbers of job @n. They differ between jobs, and are the same in every run. */
 void disk_seed(unsigned int n);
 unsigned long disk_random(void);
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Passthrough requests from inside the kernel, by the module smq_load, which runs the markers. */
+/*
+ * Measures passthrough requests from inside the kernel. The module smq_load issues them, and
+ * executes the markers.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -67,8 +70,8 @@ static int run(unsigned long count)
 }
 
 /*
- * Reads the module's result, which is JSON: {"error": "...", "jobs": [, then a line for each job.
- * Here there is one job.
+ * Reads the module's result, which is JSON: a line {"error": "...", "jobs": [ and then a line for
+ * each job, here for one.
  */
 static int result(unsigned long *count, unsigned long *ns)
 {
@@ -88,7 +91,8 @@ static int result(unsigned long *count, unsigned long *ns)
 }
 
 /*
- * A run of the module ends with a whole chunk of commands: @count is the number that it measured.
+ * A run of the module ends with a whole chunk of commands. @count is how many commands the module
+ * measured, which may be more than were asked for.
  */
 static void report(unsigned long count, unsigned long ns)
 {
@@ -102,14 +106,14 @@ static void report(unsigned long count, unsigned long ns)
 
 static const char help[] =
 "usage: inkernel [options] DISK...\n"
-"Passthrough requests from inside the kernel, on CPU 0, by the module smq_load, which must be\n"
-"loaded; with markers for a counting plugin around each run.\n"
+"The module smq_load, which must be loaded, issues passthrough requests from inside the kernel,\n"
+"on CPU 0, with markers for a counting plugin around each run.\n"
 "  --tur            TEST UNIT READY instead of READ(10)\n"
 "  --bs BYTES       size of a READ(10) (512)\n"
 "  --depth N        commands in flight (32)\n"
 "  --batch N        commands submitted under one plug (16)\n"
 "  --cached         the plug allocates the requests of a batch together, as io_uring's plug\n"
-"                   does; otherwise one by one, as a module's plug does\n"
+"                   does; without --cached one by one, as a module's plug does\n"
 "  --count N[,N]    commands of each measured run, at least 250; a run has a few more, to fill\n"
 "                   its last batches (2000,6000)\n"
 "  --warmup N       commands before each run (1000)\n"
@@ -143,7 +147,7 @@ int main(int argc, char **argv)
 	parse(argc, argv);
 	for (i = 0; i < opt.runs.nr_counts; i++) {
 		err = run(opt.runs.counts[i]);
-		/* The module's message says more than an errno. */
+		/* If the run failed, result() prints the module's message, which says more. */
 		why = err == -ENOENT ? 0 : result(&count, &ns);
 		if (err || why) {
 			fprintf(stderr, "%srun: %s\n", DEBUGFS, strerror(-(err ? err : why)));

@@ -13,8 +13,8 @@
 #include "jobs.h"
 
 /*
- * Times are in ticks of the TSC, because under User Mode Linux it takes as long as ten I/Os to ask
- * the kernel for the time.
+ * Times are in ticks of the TSC. Under User Mode Linux, asking the kernel for the time would take
+ * as long as ten I/Os.
  */
 struct chunk {
 	unsigned int ios;
@@ -24,9 +24,9 @@ struct chunk {
 /* Jobs wait here for each other. If a job fails, the others do not wait for it. */
 static struct meeting {
 	unsigned long arrived;
-	char apart[64];		/* two cache lines */
+	char apart[64];		/* keeps @arrived and @failed in different cache lines */
 	bool failed;
-	/* Each job writes its own element during a run; the first job reads all of them after it. */
+	/* Each job writes its own element during a run. After the run the first job reads all. */
 	struct job_chunks {
 		struct chunk chunks[MAX_CHUNKS];
 		unsigned int nr;
@@ -51,7 +51,7 @@ void jobs_meet(void)
 	while (__atomic_load_n(&meeting->arrived, __ATOMIC_SEQ_CST) < all) {
 		if (__atomic_load_n(&meeting->failed, __ATOMIC_RELAXED))
 			exit(1);
-		/* Without this, jobs that share a CPU could wait a whole time slice for each other. */
+		/* Jobs that share a CPU yield: otherwise one would wait a whole time slice. */
 		if (nr_jobs > (unsigned int)nr_cpus)
 			sched_yield();
 		else

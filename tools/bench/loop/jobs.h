@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Jobs that are measured together. Each is a process, pinned to a CPU of its own (if there are more
- * jobs than CPUs, jobs share CPUs). All start and stop a run together. Set-up and warm-up are
- * outside the markers.
+ * jobs than CPUs, jobs share CPUs). All jobs start and stop a run together. Set-up and warm-up
+ * are outside the markers.
  */
 #ifndef SMQ_BENCH_JOBS_H
 #define SMQ_BENCH_JOBS_H
@@ -14,9 +14,9 @@
 #define MAX_COUNTS	8
 #define MAX_CHUNKS	1024
 
-/* What every job runs: the warm-up, and then each of the counts between markers. */
+/* What every job runs: @warmup I/Os, then for each number in @counts a run between markers. */
 struct jobs_runs {
-	unsigned int seconds;	/* the longest time of a job, all runs together */
+	unsigned int seconds;	/* limit for all runs of a job together */
 	unsigned int warmup;
 	unsigned int chunk;	/* I/Os that are timed together, 0: no chunks */
 	unsigned long counts[MAX_COUNTS];
@@ -41,7 +41,7 @@ unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
 			   unsigned int batch, bool last);
 
 /*
- * Every job calls this when it is set up. Calls @run(count) for the warm-up, and then for each
+ * Every job calls this after its set-up. Calls @run(count) for the warm-up, and then for each
  * count between two markers, which all jobs pass at the same time. In the first job, calls @report
  * with the time that each count took. Returns 0, or the negative errno that @run returned.
  */
@@ -55,9 +55,9 @@ int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
 void jobs_batch_done(unsigned long done);
 
 /*
- * A job calls this after a run. @ticks says how long each of its I/Os took, in ticks of
- * jobs_tick(); the function sorts them. jobs_print_latencies() prints those of the first job as
- * JSON, in ns.
+ * A job calls this after a run. @ticks: how long each I/O of the run took, in ticks of jobs_tick();
+ * jobs_latencies() sorts them. jobs_print_latencies() prints the first job's latencies as JSON, in
+ * ns.
  */
 void jobs_latencies(unsigned long *ticks, unsigned long count);
 void jobs_print_latencies(void);

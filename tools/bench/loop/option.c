@@ -8,7 +8,7 @@
 #include "option.h"
 
 #define MAX_OPTIONS	32
-/* getopt_long() returns this for the first option: a number that is not a character. */
+/* What getopt_long() returns for the first option: more than any character. */
 #define FIRST		256
 #define HELP		(FIRST + MAX_OPTIONS)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Passthrough commands through io_uring, in prepared slots or without, measured between markers. */
+/* Measures passthrough commands through io_uring, with slots or without, or through SG_IO. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ static int nr_fds;
 
 /* The number of slots of each device: enough that an idle one can always be found. */
 static unsigned int nr_slots;
-/* How many requests held slots may keep: the smallest number of all devices. */
+/* How many requests the slots of a device may keep: the smallest number of all devices. */
 static unsigned int max_held;
 
 static void fill_cdb(unsigned char *cdb, unsigned int n)
@@ -78,7 +78,7 @@ static unsigned int cdb_len(void)
 }
 
 /*
- * Inline functions are instantiated for each path, with chunks and without, so that the choice
+ * The inline functions are compiled for each path, with chunks and without, so that the choice
  * costs nothing per command.
  */
 
@@ -87,7 +87,7 @@ struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&ring);
 
-	/* This ring never sets the other fields of an SQE, which are 0 from the start. */
+	/* The other fields are 0 from the start, or the caller sets them in every SQE. */
 	sqe->opcode = IORING_OP_URING_CMD;
 	sqe->flags = IOSQE_FIXED_FILE;
 	sqe->fd = disk;
@@ -97,8 +97,8 @@ struct io_uring_sqe *get_sqe(unsigned int disk, unsigned int op)
 
 /*
  * Idle slots, or first slots of idle batches, as device << 16 | slot; the one that has been idle
- * longest comes first. A queue is needed, because a command that waits for a place may end after
- * later commands.
+ * longest comes first. The next idle slot is not always the next number: a command that waits for
+ * room may end after later commands.
  */
 static struct {
 	unsigned int *all;

@@ -77,7 +77,7 @@ void queue_io(enum kept kept, unsigned long n)
 	}
 }
 
-/* Does no I/O: makes a system call that does nothing for each batch. */
+/* Does no I/O: for each batch, makes a system call that does nothing. */
 static int run_calls(unsigned long count)
 {
 	unsigned long done = 0;
@@ -274,8 +274,8 @@ static int job(unsigned int n)
 		return 1;
 	err = set_up();
 	/*
-	 * Not needed with chunks or latencies: taking times costs more than the eight instructions
-	 * that the wait avoids, and varies by more.
+	 * The wait is not needed with chunks or latencies: taking times costs more than the eight
+	 * instructions that the wait avoids, and this cost varies by more.
 	 */
 	if (!opt.runs.chunk && !opt.latencies)
 		disk_next_second();
@@ -305,8 +305,8 @@ static const char help[] =
 "  --registered     registered buffer and file\n"
 "  --poll           IOPOLL ring\n"
 "  --latencies      report p50, p99 and p99.9 of the first job's latencies\n"
-"  --idle           no I/O: a call that does nothing for each batch\n"
-"  --data           fill DEVICE first, and check at the end the data that was read\n"
+"  --idle           no I/O: for each batch, a call that does nothing\n"
+"  --data           fill DEVICE first; at the end check the data that was read\n"
 "  --timeout S      give up after S seconds (300)\n"
 "Prints a line of JSON for each run.\n";
 

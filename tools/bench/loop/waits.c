@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Sends prepared commands, or reads of a disk, for a while; reports how each ended and how long it
- * took.
+ * For a while, sends prepared commands or reads a disk. Reports how each command or read ended, and
+ * how long it took.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -290,7 +290,7 @@ static const char help[] =
 "  --count N        send N SQEs, ioctls or reads, instead of sending for --ms\n"
 "  --expire MS      timeout of a command (60000)\n"
 "  --held           slots keep their requests between runs\n"
-"At the end waits 60 s for commands in flight. Prints a line of JSON: results by errno,\n"
+"At the end waits up to 60 s for commands in flight. Prints a line of JSON: results by errno,\n"
 "\"0\" for GOOD; served is the sum of the slots' own counters; times are those of GOOD\n"
 "commands.\n";
 

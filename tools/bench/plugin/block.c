@@ -70,7 +70,7 @@ struct block *block_get(const struct qemu_plugin_tb *tb)
 		block->next = *head;
 		*head = block;
 	}
-	/* The code of another program or module may be at the same address. */
+	/* Also for a known block: by now its address may have code of another program or module. */
 	block->end = how_it_ends(last);
 	block->end_va = qemu_plugin_insn_vaddr(last) +
 			qemu_plugin_insn_size(last);

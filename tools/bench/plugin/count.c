@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * QEMU TCG plugin: counts guest instructions between two markers, in total and by block of code. It
- * also counts how many of them ran in our modules or in functions that our modules called, and the
- * calls of watched functions, by caller.
+ * also counts the instructions that run in our modules or in functions that our modules call, and
+ * the calls of watched functions, by caller.
  *
  * Arguments: out=FILE hist=PREFIX symbols=PREFIX own=MODULE leave=GLOB
  * irq=GLOB reset=GLOB watch=GLOB. All but the first three may be repeated.

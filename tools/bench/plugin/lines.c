@@ -11,7 +11,7 @@
  * Arguments: out=FILE hist=PREFIX window=INSNS seed=NUMBER and those of
  * symbols.c. A run adds one line of key=value to out; PREFIX.N holds
  * "line NUMBER ADDRESS PC KIND COUNT", KIND a set of the letters r (read), w (write), o (our
- * modules' access), l (our modules' write had taken the line away), i (interrupt).
+ * modules' access), l (a write by our modules had taken the line away), i (interrupt).
  */
 #include <inttypes.h>
 #include <stdio.h>

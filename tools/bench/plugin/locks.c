@@ -7,8 +7,8 @@
  * are taken at the same place are distinguished, and a lock that is taken at several places is
  * recognised. Inline locks (bit spin locks) are not seen.
  *
- * Two vCPUs are kept in step by counting their instructions. So how often one of them finds a lock
- * taken depends on how long the other holds it, not on the host's scheduler.
+ * The plugin keeps two vCPUs in step by counting their instructions. So how often one of them finds
+ * a lock taken depends on how long the other holds it, not on the host's scheduler.
  *
  * Arguments: out=FILE hist=PREFIX and those of symbols.c and pace.c. A run adds
  * one line of key=value to out; PREFIX.N holds "block ..." as the count plugin
@@ -47,7 +47,7 @@ static struct vcpu {
 	 */
 	const struct block *entry, *caller;
 	bool in_irq;
-	struct taking *last;	/* the latest one, which may still prove contended */
+	struct taking *last;	/* the latest one; contended if a slow path follows */
 	struct taking *table;
 } __attribute__((aligned(128))) vcpus[PACED_VCPUS];
 
@@ -81,7 +81,7 @@ static void locked_access(unsigned int n, qemu_plugin_meminfo_t info,
 {
 	struct vcpu *vcpu = &vcpus[n % PACED_VCPUS];
 
-	/* QEMU reports a read-modify-write twice, as a load and as a store: the store counts. */
+	/* QEMU reports a read-modify-write twice, as a load and as a store: count the store. */
 	if (!run_active || !vcpu->entry || !qemu_plugin_mem_is_store(info))
 		return;
 	vcpu->last = find(vcpu, vcpu->entry->va, vcpu->caller->va, va);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Decides by a shadow call stack to which account the code that a vCPU runs is charged. Functions
- * that our modules call are charged to our modules. The mid-layer's work on a command that our
- * modules have given back to it is not. Interrupts are counted separately.
+ * Keeps a shadow call stack, to charge the code that a vCPU runs to an account. Functions that our
+ * modules call are charged to our modules. Once our modules have given a command back to the
+ * mid-layer, the mid-layer's work on it is charged to the mid-layer. Interrupts are counted
+ * separately.
  *
  * The guest must run without retpolines (mitigations=off): they return to addresses that no call
  * has pushed.
@@ -26,7 +27,7 @@ struct scope {
 	unsigned int depth;
 	struct frame {
 		uint64_t ret;
-		const struct block *last; /* IRQ: what it interrupted */
+		const struct block *last; /* IRQ: the block before it */
 		enum account account;
 	} frame[SCOPE_DEPTH];
 };

@@ -25,9 +25,8 @@ enum role {
 bool symbols_option(const char *arg);
 
 /*
- * Reads the newest of the files PREFIX.1, PREFIX.2, ... (symbols=PREFIX; each
- * a copy of the guest's /proc/kallsyms) unless that was done before. Returns
- * true when roles changed.
+ * Reads the newest of the files PREFIX.1, PREFIX.2, ... (symbols=PREFIX; each is a copy of the
+ * guest's /proc/kallsyms). Returns false, and keeps all roles, if there is no new file.
  */
 bool symbols_refresh(void);
 

@@ -44,8 +44,8 @@ KNOWN = [
     ("legacy free_list_lock (model)", re.compile(r"legacy_put_command")),
     ("io_uring's locks", re.compile(r"(__)?io_.*|tctx_.*")),
 ]
-RARE = 0.02  # a lock is not named after a function with a smaller part of its acquisitions
-SMALL = 0.002  # per I/O: places with less are left out
+RARE = 0.02  # a lock is not named after a function that makes a smaller share of its acquisitions
+SMALL = 0.002  # acquisitions per I/O: what is rarer is left out
 # Acquisitions per I/O. With fewer the plugin has missed locks: io_uring alone takes five for each
 # batch of 16.
 LEAST_PER_IO = 0.2
@@ -64,7 +64,7 @@ class Locks:
     slips: float = 0.0
 
     def combine(self, other: "Locks", sign: int) -> "Locks":
-        """These counts plus or minus others."""
+        """Returns the sum of both if @sign is 1, the difference if it is -1."""
         result = Locks()
         for name in ("taken", "contended", "insns"):
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -127,8 +127,7 @@ class Locks:
         return {name: round(value, 4) for name, value in result.most_common() if value >= SMALL}
 
     def by_site(self) -> dict[str, float]:
-        """Acquisitions by the function that takes the lock and the function that it calls for
-        that."""
+        """Acquisitions by the function that takes the lock and the lock function that it calls."""
         result: Counter = Counter()
         for (entry, caller, _, irq), value in self.taken.items():
             if not irq:

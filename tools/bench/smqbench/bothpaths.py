@@ -15,9 +15,10 @@ from .groups import PROGRAM
 INLINE, INTERRUPT = "", "_timer"
 MODES = {INLINE: "completion inside queuecommand (delay=0)",
          INTERRUPT: "completion by a hard interrupt (ndelay=20000)"}
-SCOPE = ("Counted on both sides: instructions of the whole kernel without the program's, and locks "
-         "that out-of-line lock functions take, also in interrupts except for the model. Both "
-         "sides have the same program, queue depth and LUNs, and one hardware queue.")
+SCOPE = ("Counted on both sides: instructions of the whole kernel, without those of the program, "
+         "and locks that out-of-line lock functions take (of the model, without those in "
+         "interrupts). Both sides have the same program, queue depth and LUNs, and one hardware "
+         "queue.")
 HEADS = ["command", "LUNs", "CPUs", "legacy insn/IO", "mq", "ratio", "legacy locks/IO", "mq",
          "queue_lock + host_lock", "legacy contended/IO", "mq", "legacy IO/s ÷ mq"]
 ELSEWHERE = "Linux 4.19.304, measured elsewhere with the same method"
@@ -109,7 +110,7 @@ def given(taken: FigureSet, mode: str) -> list[Pair]:
             by_metric = {one.metric: one for one in figures
                          if one.row == row and _case_of(one) == case}
             locks = by_metric.get("locks")
-            # /proc/lock_stat has it as &(&q->__queue_lock)->rlock.
+            # /proc/lock_stat calls queue_lock &(&q->__queue_lock)->rlock.
             names = [one for one in (locks.parts["lock"] if locks else {})
                      if REAL_QUEUE_LOCK in one]
             sides.append((Side(_value(by_metric.get("insn_kernel")), _value(locks),

@@ -28,7 +28,7 @@ SG_READ_ALLOCATIONS = 0.9
 
 @dataclass(frozen=True)
 class Verdict:
-    """One bound against its figure."""
+    """One bound and the figure that must keep it."""
 
     what: str
     bound: str

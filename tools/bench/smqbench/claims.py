@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compares reports on the legacy path, of 2013 and of Linux 4.19, and on batching with the figures
-taken here. Every number in an answer comes from a figure. A claim on the legacy path is about one
-way of completion, and is answered by figures of that way."""
+"""Compares the figures taken here with what others reported: on the legacy path, of 2013 and of
+Linux 4.19, and on batching. Every number in an answer comes from a figure. A claim on the legacy
+path is about one way of completion, and is answered by figures of that way."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Missing(Exception):
 
     @classmethod
     def figure(cls, taken: FigureSet, instrument: str, row: str) -> "Missing":
-        """The error for a figure of a row."""
+        """The error for a figure that a row does not have."""
         return cls(taken.skipped.get(f"{instrument} {row}") or taken.failed.get(instrument) or
                    taken.skipped.get(instrument) or
                    f"tools/bench/{instrument} took no such figure of {ROWS[row].label}")
@@ -138,8 +138,8 @@ def _contended(luns: int, reported: float) -> Callable:
         good = value < 3 if not reported else _is_near(value, reported, 0.4)
         why = "each LUN has a queue_lock of its own"
         if reported:
-            why = ("two CPUs in step by instructions, no cache misses while the lock is held; "
-                   "then threads were also preempted while they held it")
+            why = ("here two CPUs in step by instructions, no cache misses while the lock is held; "
+                   "then threads were also preempted while they held the lock")
         return f"{value:.1f} % of queue_lock's acquisitions", _word(good, value > 5), why
     return ask
 
@@ -189,8 +189,8 @@ def _ratio(reported: float, difference: float, suffix: str = "", **workload) -> 
         why = (f"then {difference:+d} on {difference / (reported - 1):.0f}; the modern path under "
                "the model is not that of 4.19, so the differences are compared, not the ratios")
         if workload.get("qd") == 1 and not suffix:
-            why += (". At delay=0 the legacy path also paid 2500 to 3300 for a wake-up of "
-                    "ksoftirqd, which a device with an interrupt and the model do not need")
+            why += (". At delay=0 the legacy path also paid 2500 to 3300 instructions to "
+                    "wake ksoftirqd, which a device with an interrupt and the model do not need")
         return here, _word(good, one > 1.02 * other), why
     return ask
 
@@ -207,7 +207,7 @@ def _given_kernel(reported: float, suffix: str = "", **workload) -> Callable:
 
 
 def _given_locks(reported: float, metric: str = "locks", suffix: str = "", **workload) -> Callable:
-    """Asks how often a given kernel takes queue_lock, or (waits) finds it taken."""
+    """Asks how often a given kernel takes queue_lock or, with metric "waits", finds it taken."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "legacy-kernel", "kernel_legacy" + suffix, metric, **workload)
         locks = found.parts["lock"]
@@ -224,7 +224,8 @@ def _given_locks(reported: float, metric: str = "locks", suffix: str = "", **wor
 # The trace of 2013: 42.3 us in all
 
 def _trace(reported: float, row: str, *groups: str, most: bool = False) -> Callable:
-    """Asks whether a part is near the reported one; with @most, whether it is not larger."""
+    """Asks whether the share of @groups is near the reported one; with @most, whether it is not
+    larger."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "insn", row, "insn", qd=1)
         value = _group(found, *groups)
@@ -337,7 +338,7 @@ CLAIMS = [
           _given_kernel(1.08, "_timer", **SD), INTERRUPT),
     Claim("the trace of 2013: submission and direct I/O set-up are half of the path", "52 %",
           _trace(52, "smq_ram", BLOCK, MEMORY, COPY), TRACE),
-    Claim("the trace of 2013: the mid-layer (scsi_request_fn less the driver) is a quarter",
+    Claim("the trace of 2013: the mid-layer (scsi_request_fn without the driver) is a quarter",
           "25 %", _trace(25, "smq_ram", SCSI, LOCKS, TIME), TRACE),
     Claim("the trace of 2013: the driver is the smallest part of the path", "7.6 %",
           _trace(7.6, "smq_ram", LLD, most=True), TRACE),

@@ -22,7 +22,7 @@ class Cell:
 
     values: list[float] = field(default_factory=list)  # one for each repeat
     profiles: list[Profile] = field(default_factory=list)  # per I/O, one for each repeat
-    per_io: Profile = field(default_factory=Profile)        # their mean
+    per_io: Profile = field(default_factory=Profile)        # the mean of profiles
 
     @property
     def insns(self) -> float:
@@ -58,7 +58,7 @@ def _check_clock(run: Run) -> None:
     """Compares the count with the guest's icount clock, which is an independent count."""
     counted = run.figures["insns"]
     waited = run.ns - counted
-    if run.row in ROWS and ROWS[run.row].waits:     # the clock goes on while it waits
+    if run.row in ROWS and ROWS[run.row].waits:     # the clock goes on while the CPU waits
         waited = min(waited, 0)
     if abs(waited) > CLOCK_TOLERANCE * counted:
         raise BenchError(f"{run.row} {run.workload}: {counted} instructions by the plugin, "
@@ -66,7 +66,8 @@ def _check_clock(run: Run) -> None:
 
 
 def cells(log: GuestLog, folder: Path, icount: bool = True) -> Cells:
-    """Subtracts the pairs of runs of a boot under the count plugin."""
+    """Reads a boot under the count plugin. In each pair of runs, subtracts the short run from the
+    long one."""
     symbols: dict[int, Symbols] = {}
     result: Cells = {}
     for small, large in zip(log.runs[::2], log.runs[1::2]):

@@ -20,7 +20,7 @@ PEERS = {
     "smq_held_batch": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
 }
 OURS = "smq_sg"     # the group of functions
-HEAD = ["smq_sg", "peer", "peer's", "ours", "below", "floor", "above it"]
+HEAD = ["smq_sg", "peer", "peer's cost", "ours", "below", "floor", "above floor"]
 
 
 def peer(taken: FigureSet, figure: Figure) -> Figure | None:

@@ -49,7 +49,7 @@ METRICS = {
     "interrupts": ("interrupts/IO", "interrupts of the device"),
     "doorbells": ("doorbells/IO", "doorbells rung"),
     "locks": ("locks/IO", "acquisitions of locks"),
-    "failed_tries": ("tries/IO", "failed tries for the dispatch right, at most: commands that "
+    "failed_tries": ("tries/IO", "failed tries for the dispatch right, upper bound: commands that "
                      "another CPU dispatched"),
     "lat_p50": ("ms", "latency, median"),
     "lat_p99": ("ms", "latency, 99 of 100 below"),
@@ -68,7 +68,7 @@ METRICS = {
     "iops_cpu": ("IO/s/CPU", "I/O per second of CPU time"),
     "against_block": ("x", "time divided by that of registered block reads, p10 of each repeat"),
     "against_mq": ("x", "I/O per second on the legacy path divided by those on scsi-mq, by round"),
-    "against_block_bare": ("x", "the same, the time of empty calls subtracted from both"),
+    "against_block_bare": ("x", "against_block with the time of empty calls subtracted from both"),
     "lock_share": ("%", "instructions in locks and waiting for them"),
     "wait_share": ("%", "instructions spent waiting for locks"),
 }
@@ -95,16 +95,16 @@ class Figure:   # pylint: disable=too-many-instance-attributes
     metric: str
     unit: str
     value: float                # median of the repeats
-    spread: float               # between the smallest and the largest of them
+    spread: float               # between the smallest and the largest repeat
     repeats: int
     kernel: str                 # uname -r
     command: str                # from the top of the tree
     parameters: dict[str, Any]  # of modules and queues
-    p10: float | None = None    # only of TIMES: of all chunks
+    p10: float | None = None    # only for TIMES: of all chunks
     median: float | None = None
     model: bool = False         # the figure is of something that doesn't run here
     cpus: int = 1               # of the machine that was measured
-    values: list[float] = field(default_factory=list)   # of each repeat
+    values: list[float] = field(default_factory=list)   # one for each repeat
     note: str = ""  # a remark for the reader
     # Parts of the value, by kind and name: {"group": {"LLD": 71.0, ...}}.
     parts: dict[str, dict[str, float]] = field(default_factory=dict)

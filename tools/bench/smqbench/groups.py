@@ -8,10 +8,10 @@ from .symbols import USER, Function
 
 SCSI_MODULES = {"scsi_mod", "scsi_common", "sd_mod", "sg", "bsg"}
 OWN_MODULES = frozenset({"smq", "smq_ram", "smq_lio", "smq_sg", "smq_virtio"})
-# For both drivers of virtio-scsi the modules of ring and bus count as part of the LLD.
+# The modules of ring and bus count as part of the LLD, for both drivers of virtio-scsi.
 VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virtio_ring",
                             "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
-# smq_virtio, the ring and bus modules, and the drivers that it and smq_lio are compared with.
+# The modules above, and tcm_loop, with which smq_lio is compared.
 COMPARED_MODULES = VIRTIO_MODULES | {"tcm_loop"}
 LLD_MODULES = frozenset({"smq_ram", "smq_lio", "null_blk", "scsi_debug"}) | COMPARED_MODULES
 TARGET_MODULES = frozenset({"target_core_mod", "target_core_file", "target_core_iblock"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads the guest's log and the plugin's, which have the same runs in the same order."""
+"""Reads the guest's log and the plugin's log. Both have the same runs in the same order."""
 
 import json
 from dataclasses import dataclass, field
@@ -112,9 +112,9 @@ def _remember(log: GuestLog, row: str, text: str) -> None:
 
 
 def read(folder: Path, plugin: bool = True) -> GuestLog:
-    """Reads and joins FOLDER/log and FOLDER/out, which a boot without a plugin does not have."""
+    """Reads FOLDER/log and, with @plugin, FOLDER/out, and joins their runs."""
     log, row, repeat, ended = GuestLog(), "", 0, False
-    setting: dict = {}  # of the row of the next line
+    setting: dict = {}  # modules and queues of the row that follows
     try:
         figures = _plugin_runs(folder / "out") if plugin else []
         for line in (folder / "log").read_text(encoding="utf-8").splitlines():

@@ -30,7 +30,7 @@ def rows_of(figures: Sequence[Figure]) -> list[str]:
 
 
 def short_names(figures: Sequence[Figure]) -> dict[str, str]:
-    """A short name for each workload, with only the words that not all of them have."""
+    """A short name for each workload, from only the words in which workloads differ."""
     words = {figure.workload: (
         PATHS[figure.path], figure.op + (f" {size(figure.bs)}" if figure.bs else ""),
         f"QD{figure.qd}",
@@ -59,7 +59,7 @@ def cells(figures: Sequence[Figure]) -> list[list[str]]:
 
 def text(figures: Sequence[Figure]) -> list[str]:
     """The table for a terminal: a line for each workload, a column for each device, because there
-    are more workloads."""
+    are more workloads than devices."""
     if not figures:
         return []
     head, *rest = [list(column) for column in zip(*cells(figures))]

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from . import matrix
 from .figures import METRICS, Figure, FigureSet
 
-# A row of ours counts as worse if it is worse by more than this part of the peer's figure and, for
-# some units, by more than LEAST, each with half of both spreads added: a smaller difference may be
-# chance.
+# Our figure counts as worse if the difference exceeds a limit: WORSE times the peer's figure, or
+# LEAST for its unit if that is more, plus half of both spreads. A smaller difference may be chance.
 WORSE = 0.01
 LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01,
          "interrupts/IO": 0.01}

@@ -26,7 +26,7 @@ _PASSTHROUGH = {
     "smq_poll": (["--path", "run", "--poll"], "smqsg"),
     "smq_batch_poll": (["--path", "batch", "--poll"], "smqsg"),
 }
-# Arguments of the program inkernel, which starts a run of the module.
+# Arguments of the program inkernel, which starts a run of the module smq_load.
 _IN_KERNEL = {"passthrough": [], "passthrough_cached": ["--cached"]}
 _IN_KERNEL_MODULE = "smq_load"
 
@@ -45,7 +45,7 @@ class Workload:     # pylint: disable=too-many-instance-attributes
 
     @property
     def key(self) -> str:
-        """Its name in the guest's log."""
+        """The workload's name in the guest's log."""
         return ":".join(str(value) for value in (self.path, self.op, self.bs, self.qd, self.batch,
                                                  self.luns, self.jobs))
 
@@ -85,7 +85,7 @@ class Workload:     # pylint: disable=too-many-instance-attributes
 
     @property
     def module(self) -> str:
-        """The module that its program needs, if any."""
+        """The module that the workload's program needs, if any."""
         return _IN_KERNEL_MODULE if self.path in _IN_KERNEL else ""
 
 
@@ -104,7 +104,7 @@ class Plan:
     warmup: int
     size_mb: int
     virtio_disks: int = 1  # disks of the VM's virtio-scsi device, if there is one
-    latencies: bool = False  # measure those of each I/O, if the program can
+    latencies: bool = False  # measure the latency of each I/O, if the program can
 
     def lines(self, repeats: int) -> Iterable[str]:
         """The plan's lines for the guest: a device is brought up once for all workloads with the
@@ -127,7 +127,7 @@ class Plan:
 
     @staticmethod
     def _share(workload: Workload, count: int) -> int:
-        """The I/Os of a job. More than two jobs issue together as many as two jobs would."""
+        """The I/Os of one job. More than two jobs together issue as many I/Os as two jobs would."""
         return count if workload.jobs <= FEW_JOBS else max(count * FEW_JOBS // workload.jobs, 1)
 
     def runs(self, repeats: int) -> int:

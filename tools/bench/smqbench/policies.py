@@ -17,8 +17,8 @@ TITLES = {"batch": "batch: one doorbell for several commands",
           "prio": "prio: sync before async",
           "steer": "steer: leave a busy hardware queue"}
 COUNTS = ("waits", "failed_tries", "transfers", "own_transfers", "insn", "locks", "doorbells")
-# The kernel thread about steering reported that reads took longer by this factor at the lowest
-# threshold.
+# A report about steering on the mailing list: at the lowest threshold reads took this many times as
+# long.
 REPORTED_LOSS = 1.1
 LATENCIES = ("lat_p50", "lat_p99", "lat_p999")
 
@@ -124,9 +124,9 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
     def lines(_: FigureSet) -> str:
         return ("With commands queued one by one, bucket moves "
                 f"{part('transfers', batch=1, jobs=2)} as many cache lines as direct; in batches "
-                f"of 16, {part('transfers', batch=16, jobs=2)}: if another CPU dispatches a command, the "
-                "lines of command and request move to that CPU and back. With rq_affinity=2 each "
-                "command ends on the CPU that queued it: " + _times(_ratio(
+                f"of 16, {part('transfers', batch=16, jobs=2)}: if another CPU dispatches a "
+                "command, the lines of command and request move to that CPU and back. With "
+                "rq_affinity=2 each command ends on the CPU that queued it: " + _times(_ratio(
                     taken, "transfers", ("shared_home_bucket", "shared_home_direct"), batch=1)) +
                 " as many as direct.")
 
@@ -136,9 +136,9 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
         default = _value(taken, "shared_bucket_default", "insn", jobs=1, qd=32, batch=1, cpus=1)
         if one is None or other is None or default is None:
             return ""
-        return (f"QD32 one by one: {default - other:+.0f} instructions with the default share: the "
-                "policy has nothing to do, and the host runs as direct; "
-                f"{one - other:+.0f} with share=0: the policy is always effective.")
+        return (f"QD32 one by one: {round(default - other):+d} instructions with the default "
+                "share: the policy has nothing to do, and the host runs as direct; "
+                f"{round(one - other):+d} with share=0: the policy is always effective.")
 
     def native(_: FigureSet) -> str:
         gain = {name: _p10(taken, f"{name}_direct", f"{name}_bucket", batch=1, jobs=2)
@@ -150,17 +150,17 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
     yield from _table(taken, "bucket", "Two CPUs in step: cache lines", ("shared", "shared_home"),
                       ("transfers", "own_transfers"), lines, jobs=2, cpus=2)
     yield from _table(taken, "bucket", "Two CPUs in step: instructions and doorbells", ("shared",),
-                      ("insn", "doorbells"), lambda _: "Of both CPUs, waiting included.",
-                      jobs=2, cpus=2, path="io_uring")
+                      ("insn", "doorbells"), lambda _: "The instructions are those of both "
+                      "CPUs, waiting included.", jobs=2, cpus=2, path="io_uring")
     yield from _table(taken, "bucket", "One submitter: instructions", ("shared",), ("insn",),
                       alone, cpus=1)
     shapes = [one for one in _of(taken, ("shared", "shared_nomerges"), cpus=2, path="io_uring")
               if one.qd in (128, 4)]
-    for metric, says in (("waits", "These are counts on two vCPUs, not rates of the report's "
-                                   "machine: waits depend on the number of CPUs, not of jobs."),
+    for metric, says in (("waits", "These are counts on two vCPUs, not the reported rates: waits "
+                                   "depend on the number of CPUs, not on the number of jobs."),
                          ("insn", "Instructions of both CPUs per command, waiting included.")):
         found = FigureSet([one for one in shapes if one.metric == metric])
-        yield from _table(found, "bucket", f"The shapes of the report: {METRICS[metric][1]}",
+        yield from _table(found, "bucket", f"The reported shapes: {METRICS[metric][1]}",
                           ("shared", "shared_nomerges"), (metric,), lambda _, says=says: says)
     yield from _table(taken, "bucket", "Native speed", ("shared", "shared_bell"), ("time",),
                       native, path="in_kernel")
@@ -190,8 +190,8 @@ def _prio(taken: FigureSet) -> Iterator[Table]:
              ("seconds",), lambda _: "The bytes saved up for the large write are kept for it: "
              "smaller commands cannot use them."),
             ("prio_load", "100 MB/s under mixed writes", ("mb_s", *LATENCIES),
-             lambda _: "prio reaches as much of the rate as with direct, where the device limits "
-             "it.")):
+             lambda _: "Both use as much of the rate: with direct the device limits it, with prio "
+             "the policy.")):
         yield from _table(taken, "prio", title, (name,), metrics, says)
 
     def ratio(_: FigureSet) -> str:

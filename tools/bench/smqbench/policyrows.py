@@ -21,9 +21,9 @@ class PolicyRows:
         return {"direct": "direct", "again": "direct again", self.policy: self.policy} | self.more
 
 
-_APART = "smq_ram hw_queues=4 model/hwq_ns=2000000: each serves one command after the other"
-_READS = ("smq_ram hw_queues=4 depth=64, commands of 64 KiB; 48 MiB of buffered 1 MiB reads after "
-          "drop_caches, a checksum of each between")
+_APART = "smq_ram hw_queues=4 model/hwq_ns=2000000: each queue serves one command at a time"
+_READS = ("smq_ram hw_queues=4 depth=64, commands of 64 KiB; after drop_caches 48 MiB of buffered "
+          "1 MiB reads, each followed by a checksum of its data")
 _THRESHOLDS = {"off": "steer, off"} | {str(n): f"steer above {n} %"
                                        for n in (2, 10, 25, 50, 75, 98)}
 
@@ -51,14 +51,14 @@ POLICY_ROWS = {
         "prio", "100 MB/s, mixed writes", "the same at 100 MB/s: 32 async writers with 8 writes "
         "each of 64 KiB, four syncers"),
     "prio_rate": PolicyRows(
-        "prio", "10 MB/s, 1300 writes wait", "model/bytes_per_sec=10000000, for prio its own rate "
-        "too: 1300 async writers with one write of 64 KiB each, one syncer"),
+        "prio", "10 MB/s, 1300 writes wait", "model/bytes_per_sec=10000000, for prio also "
+        "smq_prio/bytes_per_sec: 1300 async writers with one write of 64 KiB each, one syncer"),
     "prio_crowd": PolicyRows(
-        "prio", "10 MB/s, more writers than tags", "the same: async writers are four times what "
-        "prio advertises, so most wait for a tag"),
+        "prio", "10 MB/s, more writers than tags", "the same, but the number of async writers "
+        "is four times the depth that prio advertises: most wait for a tag"),
     "prio_ratio": PolicyRows(
         "direct", "full device, many sync writes", "smq_ram queue_depth=4 "
-        "model/service_ns=1000000; 64 async writers and 64 of O_DIRECT writes, one write each",
+        "model/service_ns=1000000; 64 async writers and 64 writers with O_DIRECT, one write each",
         {str(n): f"prio, ratio {n}" for n in (1, 2, 4, 8, 16)}),
     "steer_apart": PolicyRows(
         "steer", "queues served apart", f"{_APART}; one task on CPU 0, QD64"),

@@ -20,7 +20,7 @@ class Profile:
     callers: Counter = field(default_factory=Counter)    # (watched, caller, ours) -> calls
 
     def combine(self, other: "Profile", sign: int) -> "Profile":
-        """These counters plus or minus others."""
+        """Returns the sum of both if @sign is 1, the difference if it is -1."""
         result = Profile()
         for name in vars(result):
             mine, theirs, new = (getattr(p, name) for p in (self, other, result))

@@ -10,7 +10,7 @@ from . import (bothpaths, claims, groups, matrix, paths, peers, policies, trace,
 from .figures import METRICS, PATHS, Figure, FigureSet
 from .rows import ROWS
 
-ALWAYS = 0.01  # per I/O: locks and cache lines with less are not listed
+ALWAYS = 0.01  # per I/O: rarer locks and cache-line transfers are not listed
 NUMBER = re.compile(r"([<>]?=? ?[-+~]?\d[^ ]*( [±%x].*)?)?$")
 MOST = 12           # functions and places listed for a row
 
@@ -36,7 +36,7 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def command_lines(figures: Iterable[Figure]) -> list[str]:
-    """The line under every table: the command that measures it again."""
+    """The line under every table: the command that takes its figures again."""
     rows: dict[str, list[str]] = {}
     for figure in figures:
         before, mark, after = figure.command.partition(f"--rows {figure.row}")
@@ -88,9 +88,9 @@ def heading(taken: FigureSet) -> list[str]:
     lines += [f"- kernel {kernel}: {', '.join(names)}" for kernel, names in by_kernel.items()]
     lines += ["", "Instructions and locks on one CPU are exact: they are counted under QEMU's "
               "icount, so nothing else on the machine changes them. Two-CPU figures come from two "
-              "vCPUs that are kept in step by instructions. Neither are times: cache misses cost "
-              "nothing there. The section *Native speed* has the times that were measured. The "
-              "section *What the rows are* says what each row measures.", ""]
+              "vCPUs that are kept in step by instructions. None of these figures are times: cache "
+              "misses cost nothing there. The section *Native speed* has the times that were "
+              "measured. The section *What the rows are* says what each row measures.", ""]
     if any(ROWS[row].model for row in matrix.rows_of(taken.figures)):
         lines += ["Rows marked **(model)** do not run the legacy path, which no current kernel "
                   "has. Instead a dispatch policy executes its sequence of locks, allocations and "
@@ -158,8 +158,8 @@ def virtio_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     lines = ["## QEMU's virtio-scsi", "",
              "`virtio_scsi` and `smq_virtio` in turn on one device, in one boot. The device is a "
              "thread of QEMU: how many commands it ends at a time depends on the host, and so do "
-             "doorbells, interrupts and their cost. Rings and bus are charged to either "
-             "driver.", "", *_plot(plots, "virtio.svg")]
+             "doorbells, interrupts and their cost. The modules of ring and bus "
+             "are charged to the driver that uses them.", "", *_plot(plots, "virtio.svg")]
     for metric in ("insn_lld", "doorbells", "interrupts", "allocations", "insn"):
         what = METRICS[metric][1]
         lines += _section(what[0].upper() + what[1:],
@@ -191,7 +191,7 @@ def _largest(figure: Figure, part: str) -> str:
     """Says which part of a figure is the largest."""
     name, value = max(figure.parts[part].items(), key=lambda item: item[1])
     share = f", {100 * value / figure.value:.0f} % of all" if part == "group" else ""
-    return f"{figure.label}: most are in `{name}`, {matrix.number(value)}{share}."
+    return f"{figure.label}: the largest part is `{name}`, {matrix.number(value)}{share}."
 
 
 def _places(figures: Sequence[Figure], part: str, what: str) -> list[str]:
@@ -242,8 +242,9 @@ def lines_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     lines = ["## Cache lines that move between two CPUs", "", *_plot(plots, "lines.svg"),
              *_section("All", every), *_section(
                  "By our modules", taken.find(instrument="lines", metric="own_transfers"),
-                 "And by the drivers that they are compared with, virtio_scsi and tcm_loop. "
-                 "Includes functions that any of these call: the kernel's rings, LIO.")]
+                 "And by the drivers with which they are compared, virtio_scsi and tcm_loop. "
+                 "Includes the functions that our modules or these drivers call: the kernel's "
+                 "rings, LIO.")]
     peers = [one for one in taken.find(instrument="lines", metric="own_transfers")
              if one.row.startswith((*VIRTIO_ROWS, *LIO_ROWS))]
     if peers:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compares the policy bucket with direct: two CPUs in step on one hardware queue, one CPU alone,
-and the shapes of the report. These are counts; tools/bench/native measures times."""
+and the loads (jobs x QD) that others reported. These are counts; tools/bench/native measures times.
+"""
 
 import dataclasses
 import subprocess
@@ -26,7 +27,7 @@ NATIVE_ROWS = [f"{name}_{word}" for name in ("shared", "shared_bell")
                for word in ("direct", "again", "bucket")]
 PAIR = [Workload("io_uring", "read", 512, 32, batch, 1, 2) for batch in (1, 16)]
 ALONE = [Workload("io_uring", "read", 512, qd, batch) for qd, batch in ((1, 1), (32, 1), (32, 16))]
-# Shapes (jobs x QD) on two CPUs, as in the report.
+# The loads (jobs x QD) that others reported, here on two CPUs.
 SHAPES = [Workload("io_uring", "read", 512, qd, min(qd, 16), 1, jobs)
           for jobs, qd in ((1, 128), (32, 4), (72, 128))]
 PAIR_COUNT, ALONE_COUNTS, SHAPE_COUNT = 2000, (1500, 4500), 1500
@@ -36,7 +37,7 @@ TWO = ["--cpus", "2", "--append", "tsc=reliable"]
 
 
 def _figures(log: GuestLog, plan: Plan, row: str, key: str, cpus: int, mark: str):
-    """Makes a figure of a row's workload: (metric, values, parts)."""
+    """Returns a function that makes a figure of a row's workload from a metric and its values."""
     runs = common.first_runs(log)
     same = {"instrument": "policies", "row": row, "kernel": log.kernel, "cpus": cpus,
             "command": COMMAND, "note": common.note(row, mark),
@@ -100,8 +101,8 @@ def _alone(options: Namespace, folder: Path) -> FigureSet:
 
 
 def _native(options: Namespace, folder: Path) -> FigureSet:
-    """Measures times by tools/bench/native, which needs an idle machine, or marks the figures of a
-    busy one (--force)."""
+    """Measures times with tools/bench/native, which refuses a busy machine. With --force it marks
+    the figures instead."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "native.json"
     words = ["tools/bench/native", "--rows", ",".join(NATIVE_ROWS), "--load", "in-kernel",

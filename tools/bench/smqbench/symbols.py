@@ -51,6 +51,6 @@ class Symbols:
         return self._functions[at] if at >= 0 else Function(f"{address:#x}")
 
     def is_entry(self, address: int) -> bool:
-        """Whether a function begins there."""
+        """Whether a function begins at this address."""
         at = bisect.bisect_left(self._addresses, address)
         return at < len(self._addresses) and self._addresses[at] == address

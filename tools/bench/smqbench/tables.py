@@ -25,7 +25,7 @@ URING = {"plain-512": "plain 512", "registered-512": "registered 512",
          "write-512": "write plain 512"}
 SG = {"sg-tur": "TUR", "sg-read": "READ 512"}
 WORKLOADS = URING | {key: f"SG_IO {label}" for key, label in SG.items()}
-SMALL = 0.05  # insn/IO: functions with less are not listed
+SMALL = 0.05  # insn/IO: cheaper functions are not listed
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -85,13 +85,13 @@ def split(cells: Cells, workload: str) -> list[str]:
     splits = {row: groups.split(cells[row, workload].per_io.insns) for row in rows}
     body = [[group, *(f"{splits[row][group]:.0f}" for row in rows)] for group in groups.ORDER]
     body.append(["sum", *(f"{sum(splits[row].values()):.0f}" for row in rows)])
-    body.append(["of it in interrupts",
+    body.append(["of these in interrupts",
                  *(f"{sum(cells[row, workload].per_io.irq.values()):.0f}" for row in rows)])
     return table([URING[workload], *(LABELS[row] for row in rows)], body)
 
 
 def own_functions(cells: Cells, row: str, workload: str) -> list[str]:
-    """Every function of the row's LLD. For our LLDs also its share of all instructions."""
+    """Every function of the row's LLD. For our LLDs also their share of all instructions."""
     cell = cells[row, workload]
     lines = []
     for function, value in profile.functions_of(cell.per_io.insns, groups.LLD_MODULES):
@@ -108,7 +108,8 @@ def own_functions(cells: Cells, row: str, workload: str) -> list[str]:
 
 
 def allocations(cells: Cells, row: str, workload: str) -> list[str]:
-    """The callers of allocators, our modules first. The others show that the count works."""
+    """The sum of allocations by our modules, then the callers of allocators. Callers outside our
+    modules show that the count works."""
     found = cells[row, workload].allocations()
     ours = sum(value for _, _, mine, value in found if mine)
     lines = [f"  {LABELS[row]}, {WORKLOADS[workload]}: "
@@ -132,7 +133,7 @@ def transfers(sharings: dict[tuple[str, str], Sharing]) -> list[str]:
                 if value >= least:
                     lines.append(f"  {LABELS[row]}, {URING[workload]}, {title}: "
                                  f"{value:.4f} {kind} {function}")
-    return table(["cache-line transfers/IO", "ours", "worst", "of our accesses", "all",
+    return table(["cache-line transfers/IO", "ours", "worst", "our accesses", "all",
                   "in interrupts", "slips"], body) + ["", *lines]
 
 

@@ -59,7 +59,7 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
     whatever the distribution; None if there are too few values."""
     ordered = sorted(values)
     # Each value is below the true median with a probability of 1/2, like the toss of a coin.
-    chance, out = 0.0, 0        # OUT of them can be left out at each end
+    chance, out = 0.0, 0        # how many values can be left out at each end
     for heads in range(len(ordered)):
         chance += math.comb(len(ordered), heads) / 2 ** len(ordered)
         if 2 * chance > 1 - CERTAIN:

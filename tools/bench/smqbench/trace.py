@@ -10,15 +10,15 @@ from .figures import Figure, FigureSet
 from .groups import BLOCK, COPY, ENTRY, FAST, LLD, LOCKS, MEMORY, OTHER, SCHED, SCSI, TARGET, TIME
 
 SUBMISSION, MIDDLE, DRIVER, REST = ("submission, direct I/O set-up",
-                                    "mid-layer, less the driver", "the driver", "the rest")
+                                    "mid-layer without the driver", "the driver", "the rest")
 PARTS = {SUBMISSION: (BLOCK, FAST, MEMORY, COPY), MIDDLE: (SCSI, LOCKS, TIME), DRIVER: (LLD,),
          REST: (SCHED, ENTRY, TARGET, OTHER)}
 
 # One read by io_submit on qla2xxx in us: aio_run_iocb 22.1; scsi_request_fn 13.8, which includes
 # sd_prep_fn 5.2 and scsi_dispatch_cmd 3.7, which includes the driver's queuecommand 3.2; all: 42.3.
 REPORTED = {SUBMISSION: 22.1, MIDDLE: 13.8 - 3.2, DRIVER: 3.2, REST: 42.3 - 22.1 - 13.8}
-# Kernel instructions of a 4k read, QD1, on 4.19.304: of scsi_debug, and of null_blk by the same
-# legacy path, which has neither mid-layer nor SCSI driver, but some instructions of its own.
+# Kernel instructions of a 4k read, QD1, on 4.19.304: with scsi_debug, and with null_blk on the same
+# legacy path. null_blk needs neither mid-layer nor SCSI driver, but adds some instructions.
 ALL_419, WITHOUT_SCSI_419 = 9651, 7835
 
 
@@ -81,9 +81,9 @@ def lines(taken: FigureSet, table: Callable[[Sequence[Sequence[str]]], list[str]
     return ["### The trace of 2013, three times", "",
             "Kernel only. The trace of 2013 has times on hardware, which include cache misses; the "
             "others count instructions of a 4k read. At delay=0, 2500 to 3300 of 4.19's "
-            "instructions are a wake-up of ksoftirqd, in the first part. The mid-layer's part "
+            "instructions wake ksoftirqd, and count in the first part. The mid-layer's part "
             "includes locks and clocks.", "", *table(rows), "",
             "The driver has 7.6 % of the path of 2013" + (f"; {shares}" if shares else "") +
             ". For 4.19 it was not measured separately: mid-layer and driver together are "
             f"{100 * (ALL_419 - WITHOUT_SCSI_419) / ALL_419:.0f} % (scsi_debug's instructions "
-            "less null_blk's). Where it is known, the driver is the smallest part.", ""]
+            "minus null_blk's). Where it is known, the driver is the smallest part.", ""]

@@ -10,7 +10,7 @@ from .errors import BenchError
 from .guestlog import GuestLog, Run
 from .symbols import Symbols
 
-# The most slips per I/O: a slip is when a vCPU ran ahead because the host did not run the other.
+# The most slips per I/O. A vCPU slips if it runs ahead because the host does not run the other one.
 MAX_SLIPS = 0.5
 SMALL = 0.005  # transfers per I/O: functions with less are left out
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compares virtio_scsi and smq_virtio, in turn on one device: the instructions that a command takes
-in LLD, rings and bus, and how many doorbells and interrupts.
+"""Compares virtio_scsi and smq_virtio, in turn on one device: a command's instructions in LLD,
+rings and bus, and its doorbells and interrupts.
 
 Not under icount, because the device is a thread of QEMU: the number of commands that it ends at a
 time, and therefore the number of interrupts, varies with the host. The plugin counts instructions.
@@ -28,11 +28,11 @@ POLLED_WORKLOAD = Workload("io_uring_poll", "read", 512, 32, 16)
 
 METRICS = ("insn_lld", "allocations", "doorbells", "interrupts")
 
-# The most instructions, as a part of virtio_scsi's. At QD1 each command needs a doorbell and an
-# interrupt, which cost the same for both.
+# The limits on instructions: smq_virtio's divided by virtio_scsi's. At QD1 each command needs a
+# doorbell and an interrupt, which cost the same for both.
 SHARES = {ONE: 1.0, MANY: 0.6}
-# The tolerances for doorbells and interrupts, which depend on the host's scheduler: a share, and
-# for commands with few of them a number per command.
+# How many more doorbells and interrupts smq_virtio may have, because they depend on the host's
+# scheduler: a share of virtio_scsi's number, plus a fixed number per command.
 CHANCE = 0.05
 TURNS = 0.003
 POLLED_INTERRUPTS = 0.01

@@ -20,7 +20,7 @@ BUILT = ROOT / "build" / "tools" / "bench"
 VM = ROOT / "tools" / "vm"
 
 POLL = 0.5
-PROGRESS_STEP = 20  # runs between two lines of progress without a terminal
+PROGRESS_STEP = 20  # runs between two lines of progress if there is no terminal
 GRACE = 30          # seconds for tools/vm to stop the VM after its own time limit
 
 # Roles of guest functions, see plugin/symbols.h.
@@ -29,8 +29,8 @@ ROLES = [
     "irq=asm_sysvec_*", "irq=asm_exc_*", "irq=asm_common_interrupt",
     "reset=__switch_to_asm",
 ]
-# Functions to which smq_sg hands a command or its completion: those of the block layer, which may
-# dispatch the command at once; of the mid-layer, for straight issue; and of io_uring.
+# Functions to which smq_sg hands a command or its completion: in the block layer, which may
+# dispatch the command at once; in the mid-layer, for straight issue; and in io_uring.
 HANDED_OVER = [
     "leave=scsi_alloc_request", "leave=scsi_queue_rq", "leave=blk_execute_rq_nowait",
     "leave=blk_finish_plug",
@@ -50,10 +50,10 @@ ALLOCATORS = [
 class Boot:
     """One boot of the VM and its script."""
 
-    plugin: str                 # count or lines
+    plugin: str                 # count, lines or locks
     kernel: str
     script: Path                # run in the guest
-    arguments: Sequence[str]  # its arguments after the folder of the results
+    arguments: Sequence[str]  # of the script, after the folder of the results
     vm_options: Sequence[str]
     plugin_arguments: Sequence[str]
     expected_runs: int

@@ -206,7 +206,7 @@ def _without_elevator(queue: Path) -> bool:
 
 
 def _settle(disk: str) -> str:
-    """Sets a disk to no elevator and no merges of requests that happen to be adjacent; keeps all
+    """Turns off a disk's elevator, and merges of requests that happen to be adjacent; keeps all
     other defaults."""
     queue = Path("/sys/block", os.path.basename(disk), "queue")
     _wait(f"{queue}: elevator none", lambda: _without_elevator(queue))

@@ -27,7 +27,7 @@ class Job:
 
 def run(op: str, devices: Sequence[str] = (), cpus: Sequence[int] = (0,),
         **settings: int) -> list[Job]:
-    """Runs one spec. If it fails, raises BenchError with the module's message."""
+    """Runs one load. If it fails, raises BenchError with the module's message."""
     words = [f"op={op}", "cpus=" + ",".join(map(str, cpus)),
              *(f"dev={device}" for device in devices),
              *(f"{name}={value}" for name, value in settings.items())]

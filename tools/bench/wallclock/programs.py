@@ -35,7 +35,7 @@ def _chunks_of(output: str) -> list[list[float]]:
     try:
         said = json.loads(output)
         if said.get("max_held") == 0:
-            raise BenchError("no requests are held there: this would measure prepared slots")
+            raise BenchError("the slots keep no requests: this would measure prepared slots")
         jobs = said["chunks"]
         return [[ns / commands for commands, ns in job] for job in jobs]
     except (ValueError, KeyError, TypeError, ZeroDivisionError) as error:

@@ -70,7 +70,7 @@ def by_path(results: Results) -> list[str]:
                     if (of, workload.jobs) == (row, jobs)]
             lines += ["", *tables.table(
                 [f"{ROWS[row].label}, {jobs} process" + ("es, a LUN each" if jobs > 1 else ""),
-                 "p10", "median", "by block", "without calls"], body)]
+                 "p10", "median", "/ block", "without calls"], body)]
     return lines
 
 
@@ -96,7 +96,7 @@ class Bar:
 
     @property
     def rows(self) -> tuple[str, str]:
-        """The names of its rows: with direct, and with batch."""
+        """The names of the two rows that are compared: with direct, and with batch."""
         return self.row, f"{self.row}_batch"
 
     def judged(self, results: Results) -> list[str] | None:
@@ -141,9 +141,9 @@ BARS = [
 
 
 def bars(results: Results) -> list[str]:
-    """The table of bars. Both rows are measured in turn; the ratio of a repeat is p10 of one row
-    divided by p10 of the other. Shows the median ratio with its 95 % confidence interval, and the
-    range."""
+    """The table of bars. The two rows of a bar are measured in turn; the ratio of a repeat is p10
+    of one row divided by p10 of the other. Shows the median ratio with its 95 % confidence
+    interval, and the range."""
     body = [line for line in (bar.judged(results) for bar in BARS) if line]
     return ["", *tables.table(["batch against direct", "must be", "is", "95 %", "repeats", ""],
                               body)] if body else []

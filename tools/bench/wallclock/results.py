@@ -42,16 +42,16 @@ class Results:
     settings: dict[str, dict[str, str]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     cells: dict[tuple[str, str], Cell] = field(default_factory=dict)
-    looks: dict[int, list[float]] = field(default_factory=dict)  # at the machine, by group
-    delay_wanted: int = 0       # ns of a doorbell
-    delay: float = 0.0  # ns that it takes with the setting that was found
+    looks: dict[int, list[float]] = field(default_factory=dict)  # slowdowns, by group
+    delay_wanted: int = 0       # ns that a doorbell should take
+    delay: float = 0.0  # ns that a doorbell takes with the last setting tried
     delays: list[tuple[int, float]] = field(default_factory=list)  # (setting, ns), all tries
     ended: bool = False
 
     def against_block(self, row: str, key: str) -> dict[str, list[float]]:
         """Ratios of a load from user space to block reads with registered buffers: p10 of each
         repeat, divided by p10 of the reads in the same round. The second metric leaves out the time
-        of the system calls; it does not exist if the load waits for a device meanwhile."""
+        of the system calls; it does not exist if commands wait for the device."""
         workload = plans.parse(key)
         if workload.path == plans.IN_KERNEL or workload.op == "call":
             return {}
@@ -154,8 +154,9 @@ def read(path: Path, repeats: int) -> Results:
 
 
 def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) -> Iterable[Figure]:
-    """The figures: for each workload the time of a command and, where batches are compared, the
-    commands that a CPU could do in a second. @marks: remarks on figures, by number of jobs."""
+    """The figures: for each workload the time of a command; from user space also the ratio to block
+    reads; in the kernel, if several commands wait for the device, also the commands that a CPU
+    could do in a second. @marks: remarks on figures, by number of jobs."""
     for (row, key), cell in results.cells.items():
         workload = plans.parse(key)
         times = timing.summary(cell.repeats)

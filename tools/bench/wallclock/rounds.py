@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from smqbench import timing
 
-# The largest slowdown that is accepted when both CPUs do the same work at once. It is larger if the
-# machine is busy, or if its two CPUs are threads of one core.
+# The largest slowdown that is accepted when both CPUs do the same work at once. A busy machine, or
+# one whose two CPUs are threads of one core, has a larger slowdown.
 MAX_SLOWDOWN = 1.15
 # At least this many rounds must remain, or all if fewer were requested; and at least half of the
 # rounds.

@@ -10,9 +10,9 @@ ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 
 @dataclass
 class Finding:
-    """The result of a check. check: the name of the check; where: the objects in sysfs that it is
-    about; commands: lines for a root shell, one for each object or one for all. If there are none,
-    the setting cannot be changed."""
+    """The result of a check. check: the name of the check; where: the objects in sysfs that have
+    the setting; commands: lines for a root shell, one for each object or one for all. If there are
+    no commands, the setting cannot be changed."""
 
     check: str
     level: str

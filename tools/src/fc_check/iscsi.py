@@ -6,8 +6,8 @@ from .finding import ERROR, WARNING, Finding
 from .machine import ISCSI, Host
 
 SESSIONS = "class/iscsi_session"
-# recovery_tmo, in seconds, should be at most the first with multipath, and at least the second
-# without.
+# Limits for recovery_tmo: with multipath it should be at most the first, without multipath at least
+# the second.
 MULTIPATH_SECONDS, SINGLE_PATH_SECONDS = 30, 60
 
 

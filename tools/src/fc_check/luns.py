@@ -10,7 +10,7 @@ from .machine import DISK, Host, Lun
 SHORT_SECONDS, LONG_SECONDS = 10, 60
 # A smaller queue_depth is reported.
 FEW = 8
-# The depth that libfc gives each LUN (FC_FCP_DFLT_QUEUE_DEPTH) and open-iscsi's default.
+# The depth that libfc gives each LUN (FC_FCP_DFLT_QUEUE_DEPTH); it is also open-iscsi's default.
 LIBFC_DEPTH = 32
 
 
@@ -21,7 +21,7 @@ def _depth_set(host: Host) -> tuple[int | None, str]:
     if host.driver == "lpfc":
         return host.number("lpfc_lun_queue_depth"), "lpfc_lun_queue_depth"
     if host.driver == "fcoe":
-        return LIBFC_DEPTH, "libfc's"
+        return LIBFC_DEPTH, "libfc's default"
     return None, ""
 
 
@@ -111,7 +111,7 @@ def elevator(host: Host) -> Iterator[Finding]:
 
 
 def access(host: Host) -> Iterator[Finding]:
-    """Finds paths that should not be used according to ALUA."""
+    """Finds paths that, according to ALUA, should not be used."""
     for lun in host.luns:
         now = lun.text("access_state")
         if now in ("standby", "unavailable", "offline", "transitioning"):

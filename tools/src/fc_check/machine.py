@@ -16,7 +16,7 @@ DISK = "0"
 @dataclass
 class Lun:
     """A scsi_device. disk: the name of its block device, for example sda, or "" if it has none;
-    port: the remote port (FC) or session (iSCSI) that it is behind, or ""."""
+    port: the remote port (FC) or the session (iSCSI) of its target, or ""."""
 
     sysfs: Sysfs
     address: str
@@ -32,11 +32,12 @@ class Lun:
         return self.sysfs.number(DEVICES, self.address, name)
 
     def queue(self, name: str) -> str:
-        """An attribute of its disk's queue."""
+        """An attribute of the disk's request queue; "" if the LUN has no disk."""
         return self.sysfs.text("block", self.disk, "queue", name) if self.disk else ""
 
     def path(self, name: str) -> str:
-        """The path of an attribute of the device, for commands: always in /sys."""
+        """The path of an attribute of the device, for the shell commands of a finding. Begins with
+        /sys even if the checks read a copy of /sys."""
         return f"/sys/{DEVICES}/{self.address}/{name}"
 
     @property
@@ -58,7 +59,7 @@ class Host:
     luns: list[Lun] = field(default_factory=list)
 
     def text(self, name: str) -> str:
-        """An attribute of the host: one of the mid-layer's or of the driver's."""
+        """An attribute of the host, defined by the mid-layer or by the driver."""
         return self.sysfs.text("class/scsi_host", self.name, name)
 
     def number(self, name: str) -> int | None:
@@ -67,8 +68,8 @@ class Host:
 
     @property
     def driver(self) -> str:
-        """The LLD's proc_name, which is the name of its module. qla2xxx has no proc_name: for it
-        the result is the name of the driver of the host's device."""
+        """The name of the LLD's module, from proc_name. An LLD without proc_name, such as qla2xxx:
+        the name of the driver that is bound to the host's device."""
         name = self.text("proc_name")
         if name not in ("", "(null)", "<NULL>"):
             return name
@@ -77,7 +78,7 @@ class Host:
 
     @property
     def real(self) -> Path:
-        """The host's directory below its device."""
+        """The host's directory with symbolic links resolved: below the directory of its device."""
         return self.sysfs.real("class/scsi_host", self.name)
 
     def parameter(self, name: str) -> str:

@@ -37,7 +37,7 @@ def parse(arguments: list[str]) -> Namespace:
         help="only this host, for example host3; may be repeated")
     add("--sysfs", metavar="DIR", type=Path, help="a copy of a machine's /sys")
     add("--proc", metavar="DIR", type=Path,
-        help="the copy of its /proc, for interrupts (default: none with --sysfs)")
+        help="a copy of that machine's /proc; without it interrupts are not checked")
     options = parser.parse_args(arguments)
     for directory in (options.sysfs, options.proc):
         if directory and not directory.is_dir():
@@ -47,7 +47,7 @@ def parse(arguments: list[str]) -> Namespace:
     return options
 
 
-def nothing(sysfs: Sysfs) -> list[Finding]:
+def no_host(sysfs: Sysfs) -> list[Finding]:
     """A finding if the machine has no host of the three transports."""
     if not any(sysfs.names("class", group) for group in ("fc_host", "iscsi_host", "sas_host")):
         return [Finding("no-host", ERROR, ["/sys/class"], "no FC, iSCSI or SAS host",
@@ -82,7 +82,7 @@ def main(arguments: list[str]) -> int:
               f"{' '.join(host.name for host in every) or 'none'}", file=sys.stderr)
         return 2
     words = {host.name: MODULES[host.transport].describe(host) for host in chosen}
-    found = nothing(sysfs) or checked(chosen, sysfs)
+    found = no_host(sysfs) or checked(chosen, sysfs)
     if options.json:
         print(report.as_json(chosen, words, found))
     else:

@@ -9,7 +9,7 @@ from .sysfs import numbers
 # Drivers that have one queue, whatever their settings.
 ONE_QUEUE = ("fcoe", "bnx2fc", "fnic", "iscsi_tcp", "ib_iser", "libfc")
 CONF = "/etc/modprobe.d/smq-fc.conf"
-RELOAD = "the module reads it when it is loaded; if the initramfs loads it: update-initramfs -u"
+RELOAD = "takes effect when the module is loaded; if the initramfs loads it: update-initramfs -u"
 
 
 def _option(driver: str, setting: str) -> list[str]:
@@ -118,7 +118,7 @@ def interrupts(host: Host) -> Iterator[Finding]:
         yield Finding("irq-affinity", WARNING, [host.name],
                       f"all {len(targets)} interrupts go to CPU {everywhere.pop()}",
                       "That CPU completes the commands of all CPUs. For managed interrupts the "
-                      "kernel refuses a change (Input/output error). irqbalance may undo it.",
+                      "kernel refuses a change (Input/output error). irqbalance may undo a change.",
                       [f"echo {online[at % len(online)]} > /proc/irq/{irq}/smp_affinity_list"
                        for at, irq in enumerate(targets)])
 

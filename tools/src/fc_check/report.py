@@ -7,7 +7,7 @@ from .finding import LEVELS, NOTE, Finding
 from .machine import Host
 
 WIDTH = 100
-# The most objects and the most commands that are printed for a finding.
+# How many objects, and how many commands, are printed for a finding at most.
 MOST = 12
 
 

@@ -8,7 +8,7 @@ from .machine import SAS, Host
 PHYS = "class/sas_phy"
 COUNTERS = ("invalid_dword_count", "running_disparity_error_count", "loss_of_dword_sync_count",
             "phy_reset_problem_count")
-# Plugging in a cable causes some errors: only more than this are reported.
+# Plugging in a cable causes some errors, so a counter is reported only if it is above this.
 FEW = 100
 
 
@@ -32,11 +32,11 @@ def phys(host: Host) -> Iterator[Finding]:
         if 0 < best < limit:
             yield Finding("phy-rate", WARNING, [phy],
                           f"maximum_linkrate is {best:g} Gbit of {limit:g}",
-                          "An administrator limited it.",
+                          "An administrator limited the rate.",
                           [f"echo '{limit:.1f} Gbit' > /sys/{PHYS}/{phy}/maximum_linkrate"])
         elif 0 < rate < best:
             yield Finding("phy-rate", NOTE, [phy], f"the link has {rate:g} Gbit of {best:g}",
-                          "The device, expander or cable at its other end allows no more.")
+                          "The cable, or the device or expander at its other end, allows no more.")
         for name in COUNTERS:
             count = host.sysfs.number(PHYS, phy, name)
             if count and count > FEW:

@@ -58,7 +58,7 @@ class Sysfs:
         return []
 
     def real(self, *parts: str) -> Path:
-        """The real path of an object, below that of its parent device."""
+        """The path of an object with symbolic links resolved: below its parent device's path."""
         return self.root.joinpath(*parts).resolve()
 
     def parameter(self, module: str, name: str) -> str:

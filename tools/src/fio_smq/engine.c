@@ -24,7 +24,7 @@ static struct fio_option options[] = {
 			{ .ival = "held", .oval = MODE_HELD,
 			  .help = "As prepared; a slot keeps its request between runs" },
 			{ .ival = "adhoc", .oval = MODE_ADHOC,
-			  .help = "Complete commands, nothing is prepared" },
+			  .help = "Each I/O sends a whole command; nothing is prepared" },
 		},
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
@@ -82,7 +82,8 @@ static int init(struct thread_data *td)
 	}
 	/* If a later chunk has a larger block, fio allocates new buffers, which are not lent. */
 	if (td->o.read_iolog_chunked && o->mode != MODE_ADHOC) {
-		log_err("fio: smq: read_iolog_chunked needs smq_mode=adhoc: it may move buffers\n");
+		log_err("fio: smq: read_iolog_chunked needs smq_mode=adhoc, because fio may move "
+			"its buffers\n");
 		return 1;
 	}
 	e = calloc(1, sizeof(*e));

@@ -14,7 +14,7 @@
 
 #define SENSE_BYTES	96
 #define MAX_EVENTS	256U	/* fetched at a time */
-#define HELD_SHARE	50U	/* percent of the depth that MODE_HELD asks for */
+#define HELD_SHARE	50U	/* MODE_HELD: percent of the depth that held slots may keep */
 
 enum mode {
 	MODE_PREPARED,
@@ -22,7 +22,7 @@ enum mode {
 	MODE_ADHOC,
 };
 
-/* The options. @unused: to fio an offset of 0 means that an option has no variable. */
+/* The options. @unused fills offset 0, which fio takes to mean that an option has no variable. */
 struct engine_options {
 	void *unused;
 	unsigned int mode;
@@ -58,11 +58,11 @@ struct command {
 /**
  * struct entry - an entry of the ring: one ad hoc command, or slots to be run
  * @next: in the list of unused or refused entries
- * @node: the node it is for
- * @adhoc: it is an ad hoc command
+ * @node: the node that its commands go to
+ * @adhoc: the entry is an ad hoc command
  * @nr: number of its commands
  * @commands: its commands, at most engine.room
- * @runs: memory that the kernel reads until the entry ends
+ * @runs: the slots to run; the kernel reads this memory until the entry ends
  */
 struct entry {
 	struct entry *next;
@@ -115,8 +115,8 @@ struct node {
  * @chunk: bytes of that memory that are pinned as one buffer
  * @nodes: open files
  * @unused: entries that can be used next
- * @refused: entries with commands that the kernel refused because too many wait, and entries for
- *	which the ring had no room; they are sent again when others have ended
+ * @refused: entries with commands that the kernel refused because too many commands wait, and
+ *	entries for which the ring had no room; both are sent again when other commands have ended
  * @in_flight: number of entries that are queued and not reaped
  * @queued: @nr_queued io_us for which fio has not been told the time of submission
  * @done: @nr_done io_us that have ended and that fio has not taken: a ring buffer of @depth entries
@@ -151,9 +151,10 @@ int target_open(const char *name, struct target *t);
 void target_close(struct target *t);
 
 /*
- * target_takes() checks that the job's blocks are within the limits, target_may_write() that a disk
- * to which it writes is not in use. Return: false after one message. Setup calls these, and each
- * open again: if a job reads its I/O from a log, setup does not know the I/O yet.
+ * target_takes() checks that the job's blocks are within the limits. target_may_write() checks that
+ * the disk is not in use, if the job writes to it. Return: false after one message. Setup makes
+ * both checks. Each open makes them again, because a job may read its I/O from a log: then setup
+ * does not know the I/O yet.
  */
 bool target_takes(struct thread_data *td, const char *name, const struct target *t);
 bool target_may_write(const struct thread_data *td, const char *name);
@@ -172,8 +173,8 @@ int node_close(struct thread_data *td, struct fio_file *f);
 int node_slot(const struct engine *e, struct node *n, const struct command *c);
 
 /*
- * Give an io_u to the ring: the first runs its slot, the second sends it ad hoc. Return: 0 or a
- * negative errno.
+ * Give an io_u to the ring: entry_add_run() runs its slot, entry_add_command() sends its command
+ * ad hoc. Return: 0 or a negative errno.
  */
 int entry_add_run(struct engine *e, struct node *n, struct command *c);
 int entry_add_command(struct engine *e, struct node *n, struct command *c);

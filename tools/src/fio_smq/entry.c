@@ -100,8 +100,8 @@ static void run_done(struct engine *e, const struct node *n, struct command *c, 
 }
 
 /*
- * Whether the kernel refused a command because too many wait. If the entry is a batch, each command
- * has its result in the status of its slot.
+ * Whether the kernel refused the entry's command @i because too many commands wait. If the entry is
+ * a batch, the result of each command is in the status of its slot.
  */
 static bool was_refused(const struct entry *entry, unsigned int i, const struct smq_event *event)
 {
@@ -111,8 +111,8 @@ static bool was_refused(const struct entry *entry, unsigned int i, const struct 
 }
 
 /*
- * Whether to send the refused commands of an entry again: only if other commands make room for
- * them, which are in flight or have ended in the same batch.
+ * Whether to send the refused commands of an entry again. Returns true only if other commands are
+ * in flight, or have ended in the same batch: these make room for the refused ones.
  */
 static bool should_retry(const struct engine *e, const struct entry *entry,
 			 const struct smq_event *event)

@@ -145,7 +145,7 @@ bool target_takes(struct thread_data *td, const char *name, const struct target 
 {
 	const struct thread_options *o = &td->o;
 
-	/* Each buffer of fio is as large as the largest block, even of a trim, and lent whole. */
+	/* Each buffer of fio is lent whole. It is as large as the largest block, even of a trim. */
 	if ((td_read(td) || td_write(td)) && td_max_bs(td) > SMQ_SG_MAX_BUFFER) {
 		log_err("fio: smq: %s: bs=%llu is over the limit of a buffer, %u bytes\n", name,
 			td_max_bs(td), SMQ_SG_MAX_BUFFER);

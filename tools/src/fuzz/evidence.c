@@ -17,7 +17,7 @@
 #include "way.h"
 
 #define LATE_SECONDS	0.1
-#define READ_10		1	/* a kind of media_command() */
+#define READ_10		1	/* the kind of media_command() that is READ(10) */
 #define TIMEOUT_MS	60000
 
 static void report_way(const struct transfer *transfer)
@@ -38,14 +38,15 @@ static void report_way(const struct transfer *transfer)
 }
 
 /*
- * Only runs change the status: each run that ends increments status.runs. If the command was sent
- * as a run and the two counts are equal, the run has not ended.
+ * Only runs change the status: each run that ends increments status.runs. own->runs has the value
+ * from before the command. If the command was sent as a run and the two are equal, the run has not
+ * ended.
  */
 static void report_status(const struct own *own, unsigned int slot, const char *when)
 {
 	const struct smq_sg_status *status = own_status(own, slot);
 
-	report_more("status %s: result %#x, resid %u, runs %u after %u; forks since lending: %u",
+	report_more("status %s: result %#x, resid %u, runs %u (before %u); forks since lending: %u",
 		    when, status->result, status->resid, status->runs, own->runs[slot], own->forks);
 }
 
@@ -93,5 +94,5 @@ void own_evidence(struct task *task, const struct transfer *transfer, uint32_t l
 	memcpy(later, found, BLOCK);
 	report_more("%.1f s later the buffer has %s", LATE_SECONDS,
 		    verdict(later, first, expected));
-	report_status(&task->own, transfer->run.slot, "then");
+	report_status(&task->own, transfer->run.slot, "later");
 }

@@ -159,7 +159,7 @@ void step_unmap(struct task *task, struct rnd *r)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-/* Opens the node exclusively: fails while another file is open, and makes other opens fail. */
+/* Opens a node exclusively: this fails while it is open, and makes other opens fail meanwhile. */
 void step_excl(struct task *task, struct rnd *r)
 {
 	unsigned int choice = rnd(r, 1 << 16);

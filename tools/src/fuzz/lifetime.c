@@ -72,9 +72,7 @@ void step_pass(struct task *task, struct rnd *r)
 			close(old);
 	}
 	tally(OP_PASS, fd < 0 ? fd : 0);
-	/*
-	 * recvmsg() may reuse the number of the old descriptor: then it must not be closed again.
-	 */
+	/* recvmsg() may give the new descriptor the number of the old one: then do not close it. */
 	if (fd != old && once_in(r, 4))
 		close(old);
 	if (fd < 0)
@@ -112,7 +110,8 @@ void step_race(struct task *task, struct rnd *r)
 		return;
 	other.fd = closer.fd;
 	/*
-	 * The steps below must not use the task's rings: they have the task's own file registered.
+	 * step_setup() and the others must not use the task's rings, because the rings have the
+	 * task's own file registered.
 	 */
 	for (i = 0; i < RINGS; i++)
 		other.rings[i].open = false;
@@ -136,7 +135,7 @@ void step_race(struct task *task, struct rnd *r)
 	pthread_join(thread, NULL);
 }
 
-/* Forks a child with the same file. It must neither use its parent's rings nor wait for them. */
+/* Forks a child with the same file. The child must not use its parent's rings, or wait for them. */
 void step_fork(struct task *task, struct rnd *r)
 {
 	unsigned int next = CHILD_FIRST + rnd(r, CHILD_FIRST), i;

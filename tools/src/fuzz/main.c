@@ -11,10 +11,10 @@ enum { OPTION_NO_FORK = 256 };
 
 static const struct argp_option known[] = {
 	{ "seed", 's', "N", 0, "seed of all random choices (default: 1)", 0 },
-	{ "seconds", 't', "N", 0, "how long new processes are started (default: 60)", 0 },
+	{ "seconds", 't', "N", 0, "start new processes for N seconds (default: 60)", 0 },
 	{ "workers", 'w', "N", 0, "processes at a time (default: 6)", 0 },
 	{ "time-factor", 'p', "N", 0, "factor for all time limits (default: 1)", 0 },
-	{ "no-fork", OPTION_NO_FORK, NULL, 0, "no process with a ring forks", 0 },
+	{ "no-fork", OPTION_NO_FORK, NULL, 0, "the processes do not fork", 0 },
 	{ 0 },
 };
 

@@ -18,7 +18,7 @@
 
 /*
  * Values in own.written. OWN_UNKNOWN: the block's contents are not known until the next write.
- * OWN_LOST: a write may still be in flight, so they will never be known.
+ * OWN_LOST: a write may still be in flight, so the contents will never be known.
  */
 #define OWN_UNKNOWN	0
 #define OWN_LOST	(~0U)
@@ -150,7 +150,7 @@ static void compare(struct task *task, const struct transfer *transfer, const un
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", own->fd);
 	if (readlink(link, node, sizeof(node) - 1) < 0)
 		node[0] = 0;
-	report("%s by %s: LBA %u, write %u: read LBA %#llx, seed %#llx, write %#llx", node,
+	report("%s by %s: expected LBA %u, write %u; read LBA %#llx, seed %#llx, write %#llx", node,
 	       last_sending.way, own->lba + index, own->written[index],
 	       (unsigned long long)words[0], (unsigned long long)words[1],
 	       (unsigned long long)words[2]);

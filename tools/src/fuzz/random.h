@@ -38,7 +38,7 @@ static inline uint32_t rnd(struct rnd *r, uint32_t below)
 	return (rnd64(r) >> 32) % below;
 }
 
-/* True once in @times. */
+/* True with a probability of 1 in @times. */
 static inline bool once_in(struct rnd *r, uint32_t times)
 {
 	return !rnd(r, times);

@@ -46,8 +46,8 @@ static struct smq_sg_run run_random(struct rnd *r)
 }
 
 /*
- * An SQE of 128 bytes has room behind @arg. Those bytes must be 0; once in 100 times one of them is
- * not.
+ * In an SQE of 128 bytes the bytes behind @arg must be 0. Once in 100 times this sets one of them
+ * to 1.
  */
 static void push(struct task *task, struct ring *ring, enum op op, unsigned int cmd_op,
 		 const void *arg, struct rnd *r)

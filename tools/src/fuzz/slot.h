@@ -17,8 +17,8 @@
 uint64_t shared_lba(struct rnd *r);
 
 /*
- * Fills in a slot that is all 0. Kinds: MEDIA_KINDS of READ, then as many of WRITE, then VERIFY.
- * The caller sets buffer and offset.
+ * Fills in a slot that is all 0. @kind: 0 to MEDIA_KINDS - 1 are READs; the next MEDIA_KINDS are
+ * WRITEs; then VERIFY follows. The caller sets buffer and offset.
  */
 void media_command(struct smq_sg_slot *slot, unsigned int kind, uint32_t lba, unsigned int blocks);
 

@@ -30,7 +30,7 @@
  * EBADF: the descriptor is closed; EFAULT: the SQE names a registered buffer that the ring does not
  * have.
  */
-static const unsigned char of_a_run[] = {
+static const unsigned char run_errnos[] = {
 	EAGAIN, EBUSY, ECANCELED, EINVAL, EMSGSIZE, ENODATA, ENODEV, ENOENT, ENOMEM, EOPNOTSUPP,
 	EPERM, ERANGE, ETIMEDOUT, EIO, EBADF, EFAULT, 0
 };
@@ -38,17 +38,17 @@ static const unsigned char of_a_run[] = {
 /*
  * The errnos of a batch as a whole. The results of its commands are in the status of their slots.
  */
-static const unsigned char of_a_batch[] = {
+static const unsigned char batch_errnos[] = {
 	EAGAIN, ECANCELED, EINVAL, EFAULT, ENODEV, ENOMEM, EOPNOTSUPP, EPERM, ETIMEDOUT, EBADF,
 	ENODATA, 0
 };
 
-static const unsigned char of_sg[] = {
+static const unsigned char sg_errnos[] = {
 	EPERM, EINVAL, EFAULT, ENOMEM, EMSGSIZE, ENODEV, ENXIO, EAGAIN, EDOM, ETIMEDOUT, EINTR,
 	EOPNOTSUPP, ENOSYS, EBUSY, ECANCELED, EIO, EBADF, 0
 };
 
-static const unsigned char of_open[] = {
+static const unsigned char open_errnos[] = {
 	ENXIO, ENODEV, ENOENT, EBUSY, EACCES, EPERM, ENOMEM, EINTR, 0
 };
 
@@ -58,8 +58,8 @@ static const struct {
 	const unsigned char *allowed[MOST_LISTS];
 } ops[OPS] = {
 	[OP_TASK] = { "task" },
-	[OP_OPEN] = { "open", { of_open } },
-	[OP_EXCL] = { "open O_EXCL", { of_open } },
+	[OP_OPEN] = { "open", { open_errnos } },
+	[OP_EXCL] = { "open O_EXCL", { open_errnos } },
 	[OP_INFO] = { "INFO", { ERRNO_LIST(ENODEV, EFAULT) } },
 	[OP_SETUP] = { "SETUP", { ERRNO_LIST(EINVAL, EBUSY, ENOMEM, ENODEV, EFAULT) } },
 	[OP_MMAP] = { "mmap", { ERRNO_LIST(ENXIO, EINVAL, EACCES, EPERM, ENOMEM, EAGAIN,
@@ -71,14 +71,14 @@ static const struct {
 						 EFAULT, ENODEV, ENOMEM, EINTR) } },
 	/* ENOTTY: the module does not have SMQ_SG_FEATURE_CANCEL. */
 	[OP_CANCEL] = { "CANCEL", { ERRNO_LIST(EALREADY, ENOENT, EPERM, EINVAL, ENODEV, ENOTTY) } },
-	[OP_RUN] = { "SQE run", { of_a_run } },
-	[OP_BATCH] = { "SQE batch", { of_a_batch } },
-	[OP_RUN_IOCTL] = { "RUN", { of_a_batch, ERRNO_LIST(EINTR, ENOENT) } },
-	[OP_ADHOC] = { "SQE ad hoc", { of_a_run } },
-	[OP_SG_IO3] = { "SG_IO v3", { of_sg } },
-	[OP_SG_IO4] = { "SG_IO v4", { of_sg } },
-	[OP_WRITE] = { "write", { of_sg } },
-	[OP_READ] = { "read", { of_sg } },
+	[OP_RUN] = { "SQE run", { run_errnos } },
+	[OP_BATCH] = { "SQE batch", { batch_errnos } },
+	[OP_RUN_IOCTL] = { "RUN", { batch_errnos, ERRNO_LIST(EINTR, ENOENT) } },
+	[OP_ADHOC] = { "SQE ad hoc", { run_errnos } },
+	[OP_SG_IO3] = { "SG_IO v3", { sg_errnos } },
+	[OP_SG_IO4] = { "SG_IO v4", { sg_errnos } },
+	[OP_WRITE] = { "write", { sg_errnos } },
+	[OP_READ] = { "read", { sg_errnos } },
 	[OP_POLL] = { "poll", { ERRNO_LIST(EINTR) } },
 	[OP_QUERY] = { "sg query", { ERRNO_LIST(EIO, EINVAL, EFAULT, ENOMEM, ENODEV, ENXIO) } },
 	[OP_RING] = { "ring", { ERRNO_LIST(EINVAL, ENOMEM, EPERM, EAGAIN, EINTR) } },
@@ -90,8 +90,8 @@ static const struct {
 	[OP_CLOSE_RACE] = { "close race", { ERRNO_LIST(EBADF) } },
 	[OP_FORK] = { "fork", { ERRNO_LIST(EAGAIN, ENOMEM) } },
 	[OP_EXEC] = { "exec", { ERRNO_LIST(EAGAIN, ENOMEM) } },
-	[OP_OWN_WRITE] = { "own write", { of_a_run, of_sg } },
-	[OP_OWN_READ] = { "own read", { of_a_run, of_sg } },
+	[OP_OWN_WRITE] = { "own write", { run_errnos, sg_errnos } },
+	[OP_OWN_READ] = { "own read", { run_errnos, sg_errnos } },
 	[OP_SIGNAL] = { "signal", { ERRNO_LIST(ESRCH) } },
 };
 

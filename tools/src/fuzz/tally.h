@@ -12,7 +12,7 @@ enum op {
 	OP_EXEC, OP_OWN_WRITE, OP_OWN_READ, OP_SIGNAL, OPS
 };
 
-/* Allocates the counts, which all processes share. To be called before the first fork. */
+/* Allocates the counts, which all processes share. Call it before the first fork. */
 void tally_begin(void);
 
 /*
@@ -21,7 +21,7 @@ void tally_begin(void);
  */
 void tally(enum op op, int result);
 
-/* As tally(), and checks @field: the wrong field of the argument that the call named, or 0. */
+/* As tally(), and checks @field: the field that the call reported as wrong, or 0. */
 void tally_field(enum op op, int result, uint32_t field);
 
 /* Return: -errno if @ret, the return value of a system call, is below 0; otherwise 0. */
@@ -34,10 +34,10 @@ unsigned long failures(void);
 /* Prints a detail of the last failure. */
 void report_more(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Sets the task that report() names. In the supervisor it names none. */
+/* Sets the task that report() names. Reports of the supervisor name no task. */
 void report_as(unsigned int worker, unsigned long task, uint64_t seed);
 
-/* Print one line of counts; a table of each operation's results. */
+/* tally_progress() prints one line of counts, tally_summary() a table of all results. */
 void tally_progress(unsigned int seconds, unsigned int running);
 void tally_summary(void);
 

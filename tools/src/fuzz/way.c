@@ -172,7 +172,7 @@ static int by_some_call(struct task *task, int fd, const struct transfer *transf
 	case 1:
 		return BY(sg_io3)(fd, transfer, r);
 	case 2:
-		/* write() is refused if the credentials are not those that opened the file. */
+		/* The kernel refuses write() if the file was opened with other credentials. */
 		return geteuid() ? BY(sg_io4)(fd, transfer) : BY(write)(task, fd, transfer);
 	default:
 		return BY(sg_io4)(fd, transfer);

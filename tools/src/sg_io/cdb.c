@@ -349,6 +349,6 @@ void cdb_build(const struct cdb_op *op, __u64 lba, __u64 length, __u8 *cdb)
 		cdb[1] = op->sa;
 	}
 	put_field(cdb, op->lba_at, op->lba_len, lba);
-	/* put_field() writes only the lowest byte: in a CDB of 6 bytes, 0 means 256 blocks. */
+	/* A 6-byte CDB gets only the lowest byte. For 256 blocks that is 0, as SBC defines. */
 	put_field(cdb, op->len_at, op->len_len, length);
 }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CDB_MAX		32	/* what sg, bsg and the mid-layer take */
+#define CDB_MAX		32	/* bytes of the longest CDB that sg, bsg and the mid-layer take */
 #define DATA_MAX	(256u << 20)	/* bytes of one command, sg's own limit */
 
 enum cdb_dir {
@@ -42,7 +42,7 @@ enum cdb_flag {
  * @len: bytes of the CDB
  * @sa: service action, if several commands share the opcode; -1: not checked
  * @dir: data direction, DIR_NONE if @size is SIZE_ZERO
- * @size: what determines BYTES
+ * @size: what determines how much data the command moves
  * @lba_at: offset of the LBA, 0 if there is none
  * @lba_len: bytes of the LBA field
  * @len_at: offset of the length field
@@ -110,10 +110,10 @@ __u64 cdb_max_blocks(const struct cdb_op *op);
 bool cdb_transfer(const __u8 *cdb, unsigned int len, __u32 block_size, enum cdb_dir *dir,
 		  __u64 *bytes);
 
-/* Whether a single block of data is for all blocks: WRITE SAME, VERIFY with BYTCHK 3. */
+/* Whether the command uses one block of data for all its blocks: WRITE SAME, BYTCHK 3. */
 bool cdb_repeats_block(const struct cdb_op *op, const __u8 *cdb);
 
-/* The block size that follows from BYTES; 0 if the command does not determine it. */
+/* The block size that follows from @bytes of data; 0 if the CDB does not determine it. */
 __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes);
 
 /* Whether a command may change data on the medium. Any command with data-out may. */

@@ -270,8 +270,8 @@ static int read_line(FILE *in, char *text, const char **why)
 }
 
 /*
- * The time of the last line for each CPU, and of the last line of all. Index 0 is for lines without
- * cpu=.
+ * The time of the previous line for each CPU, and of the previous line of all. Index 0 is for lines
+ * without cpu=.
  */
 struct times {
 	__u64 us[CPU_SETSIZE + 1];
@@ -279,7 +279,10 @@ struct times {
 	__u64 latest;
 };
 
-/* A line without at= gets the time of the last line for its CPU, or else of the last line. */
+/*
+ * A line without at= gets the time of the previous line for its CPU. If there is none, it gets the
+ * time of the previous line.
+ */
 static void set_time(struct times *t, struct command *cmd, bool has_at)
 {
 	unsigned int i = cmd->cpu - CPU_ANY;

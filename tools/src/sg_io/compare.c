@@ -189,7 +189,7 @@ static void find_median(struct contestant *c)
 			c->ns_least = c->ns[i];
 		if (!i || c->ns[i] > c->ns_most)
 			c->ns_most = c->ns[i];
-		/* With an even number of turns, the lower one of the two in the middle. */
+		/* With an even number of turns, take the lower one of the two in the middle. */
 		for (j = 0, below = 0; j < c->nr; j++)
 			below += c->ns[j] < c->ns[i] || (c->ns[j] == c->ns[i] && j < i);
 		if (below == (c->nr - 1) / 2) {

@@ -18,7 +18,7 @@
  * @status: the exit status of sg_io run in the last turn
  * @rounds: the results of its turns, as run --json prints them
  * @ns: the time per command of each turn, in the order of the turns
- * @nr: how many turns
+ * @nr: how many of its turns have a result
  * @ns_median: median of @ns; @ns_least, @ns_most: its extremes
  * @median: index of the turn that has @ns_median
  */

@@ -73,8 +73,8 @@ void compare_text(const struct run_options *opt, const struct contestant *c, uns
 		}
 		if (c->nr && json_object_object_get_ex(c->rounds[c->nr - 1], "max_held", &held) &&
 		    !json_object_get_int64(held))
-			printf("%-10s %-18s no requests can be held: held_share 0, or this "
-			       "kernel\n", c->via, c->node);
+			printf("%-10s %-18s no requests can be held: held_share is 0, or this "
+			       "kernel cannot hold them\n", c->via, c->node);
 		if (c->why[0])
 			printf("%-10s %-18s %s: %s\n", c->via, *c->node ? c->node : "-",
 			       c->nr ? "ended early" : "does not run", reason(c));
@@ -158,7 +158,7 @@ static struct json_object *sum_errors(const struct contestant *c)
 	return sum;
 }
 
-/* The same object as sg_io run prints, for all rounds; latencies are of the median round. */
+/* The object that sg_io run prints, for all rounds; latencies are those of the median round. */
 static struct json_object *contestant_json(const struct run_options *opt,
 					   const struct contestant *c,
 					   const struct contestant *first)

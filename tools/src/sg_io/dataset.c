@@ -157,7 +157,8 @@ static int compare_images(const void *a, const void *b)
 static void *arena_alloc(struct dataset *ds, __u32 bytes, char *why, size_t size)
 {
 	/*
-	 * O_DIRECT and zero-copy passthrough need buffers aligned to sectors, large ones to pages.
+	 * O_DIRECT and zero-copy passthrough need buffers that are aligned to sectors, or to pages
+	 * if they are large.
 	 */
 	size_t align = bytes >= 4096 ? 4096 : 512;
 	struct arena *arena = ds->arenas;
@@ -271,7 +272,7 @@ const void *dataset_get(struct dataset *ds, const struct data_spec *spec,
 			return NULL;
 		if (spec->offset > f->size || spec->bytes > f->size - spec->offset) {
 			snprintf(why, size,
-				 "data=%s: %u bytes from %llu on reach past its end at %llu",
+				 "data=%s: %u bytes at offset %llu reach past its end at %llu",
 				 spec->file, spec->bytes, spec->offset, f->size);
 			return NULL;
 		}

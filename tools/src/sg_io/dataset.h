@@ -50,7 +50,7 @@ struct data_region *dataset_regions(const struct dataset *ds, unsigned int *nr);
 
 /**
  * dataset_get() - the image for one command
- * @ds: where it is kept
+ * @ds: the set to which the image belongs
  * @spec: its data
  * @why: receives the reason for a failure
  * @size: of @why

@@ -23,8 +23,8 @@ struct device {
 	char hctl[DEV_NAME];
 	char node[NODE_KINDS][DEV_NAME];	/* /dev/..., empty if there is none */
 	char sysfs[128];		/* path of the scsi_device, which identifies it */
-	char queue[160];		/* of the request queue, empty without a disk */
-	char smq[128];			/* of the smqsg node, empty if there is none */
+	char queue[160];		/* path of the request queue; empty without a disk */
+	char smq[128];			/* path of the smqsg node; empty if there is none */
 };
 
 const char *node_kind_name(enum node_kind kind);

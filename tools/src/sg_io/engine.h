@@ -68,8 +68,8 @@ bool passthrough_check(const struct target *target, const struct command *cmd,
 		       char *why, size_t size);
 
 /*
- * Opens a node for a worker: for reading only, or for writing too if the commands write. Prints
- * the reason if it fails.
+ * Opens a node for a worker, for reading and writing; but a disk only for reading, unless the
+ * commands write. Prints the reason if it fails.
  */
 int engine_open_node(const struct worker *w, const struct target *target,
 		     enum node_kind kind, int flags);

@@ -40,7 +40,7 @@ enum {
 static const struct argp_option options[] = {
 	{ "op", OPT_OP, "NAME", 0, "Command to generate; --op help lists them", 0 },
 	{ "blocks", OPT_BLOCKS, "N", 0, "Blocks per command (1)", 0 },
-	{ "count", OPT_COUNT, "N", 0, "Commands (1)", 0 },
+	{ "count", OPT_COUNT, "N", 0, "Number of commands (1)", 0 },
 	{ "range", OPT_RANGE, "FIRST:LAST", 0,
 	  "Only these LBAs, both included (from 0 on, as many as the commands need)",
 	  0 },

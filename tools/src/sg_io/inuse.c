@@ -32,7 +32,7 @@ static bool has_holder(const char *sysfs, const char *name, char *why)
 	return d;
 }
 
-/* Compares device numbers. A filesystem may have a number of its own: compares the source, too. */
+/* Compares the source too, because a filesystem may have another number than its device. */
 static bool is_mounted(dev_t number, const char *name, char *why)
 {
 	char line[4096], where[1024], source[1024];

@@ -10,7 +10,8 @@
 
 /*
  * A process that sleeps wakes up late, by an unknown time. So if a command is due within awake_ns,
- * its lane reads the clock in a loop. In the last SILENT_NS the lane does not reap either.
+ * its lane reads the clock in a loop, and in the last SILENT_NS it does nothing else: it does not
+ * reap.
  */
 #define SILENT_NS	40000
 #define FAR_NS		(1ULL << 62)	/* more than a century, in place of any later time */
@@ -188,7 +189,7 @@ void lane_work(struct worker *w)
 	/* By default a timer may be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (l->cpu != CPU_ANY && !worker_move(w, l->cpu))
-		warn("cpu=%d: its commands are issued on any CPU", l->cpu);
+		warn("cpu=%d: its commands are issued on other CPUs", l->cpu);
 	while (has_work(w)) {
 		if (atomic_load_explicit(&run->stop, memory_order_relaxed))
 			wait = SLICE_NS;

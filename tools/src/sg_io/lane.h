@@ -16,7 +16,7 @@ struct lane {
 	double speed;		/* 0: commands do not wait for their times */
 	__u64 awake_ns;		/* no sleep before a command that is due within this time */
 	struct hist late;	/* ns from when a command was due until it was issued */
-	__u64 room_ns;		/* when one of --depth commands in flight last made room */
+	__u64 room_ns;		/* when a command last ended while all slots were in use */
 	__u64 waited;		/* commands that were due before @room_ns */
 	__u64 overtaken;	/* commands issued after a later one of the file */
 };

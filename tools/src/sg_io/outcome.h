@@ -52,7 +52,10 @@ struct tally {
 
 /* Makes @t store its entries in @entries, which has room for @room entries and must outlive @t. */
 void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room);
-/* Counts an outcome. Return: false if there was no memory for a new kind; good and bad count it. */
+/*
+ * Counts an outcome. Return: false if there was no memory for an entry of its kind; even then @good
+ * or @bad includes it.
+ */
 bool tally_add(struct tally *t, const struct command *cmd,
 	       const struct outcome *out, __u64 sequence);
 bool tally_merge(struct tally *into, const struct tally *from);

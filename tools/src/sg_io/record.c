@@ -20,7 +20,10 @@
 #define BUFFER_KB_MAX	(1u << 20)
 #define READ_MS		10	/* between two reads of the buffers */
 #define PROGRESS_NS	(NS_PER_S / 5)
-/* CPUs are read one after the other, so newer events wait until each CPU was read once more. */
+/*
+ * The CPUs' buffers are read one after the other. So events newer than this are sorted only after
+ * each buffer has been read once more.
+ */
 #define LATE_NS		(NS_PER_S / 50)
 #define LOSS_BYTES	32
 
@@ -122,7 +125,7 @@ static void show_progress(const struct recording *r, const struct trace *t, doub
 	char text[LOSS_BYTES];
 
 	fprintf(stderr, "\r%zu commands  %u in flight  %s events lost  %.0f s\033[K",
-		r->nr - r->refused, r->now, describe_loss(&lost, text), seconds);
+		r->nr - r->refused, r->nr_in_flight, describe_loss(&lost, text), seconds);
 }
 
 /* Return: whether the device is still there at the end. */
@@ -177,7 +180,7 @@ static void print_text(FILE *out, const struct record_options *o, const struct r
 	char text[LOSS_BYTES];
 
 	fprintf(out, "%s: %llu commands in %.3f s from %u CPUs, at most %u in flight\n", o->dev,
-		w->nr_written, recording_seconds(r), recording_cpus(r), r->most);
+		w->nr_written, recording_seconds(r), recording_cpus(r), r->most_in_flight);
 	if (w->nr_written) {
 		fputs("  ", out);
 		opcodes_print(&w->written, out);
@@ -210,7 +213,7 @@ static void print_json(const struct record_options *o, const struct recording *r
 	add_count(all, "commands", w->nr_written);
 	report_real(all, "seconds", recording_seconds(r));
 	add_count(all, "cpus", recording_cpus(r));
-	add_count(all, "most_in_flight", r->most);
+	add_count(all, "most_in_flight", r->most_in_flight);
 	json_object_object_add(all, "opcodes", opcodes_json(&w->written));
 	json_object_object_add(all, "lat_ns", report_percentiles(&r->latency));
 	add_count(all, "not_good", r->not_good);
@@ -340,7 +343,7 @@ int cmd_record(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "output", 'o', "FILE", 0, "The file to write (standard output)", 1 },
 		{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 1 },
-		{ "count", OPT_COUNT, "N", 0, "Stop after so many commands", 1 },
+		{ "count", OPT_COUNT, "N", 0, "Stop after this number of commands", 1 },
 		{ "pattern", OPT_PATTERN, "NAME", 0,
 		  "Data-out of WRITEs in the file: " PATTERN_FORMS " (lba)", 1 },
 		{ "buffer", OPT_BUFFER, "KIB", 0, "Size of each CPU's trace buffer (4096)", 1 },
@@ -360,11 +363,11 @@ int cmd_record(int argc, char **argv)
 		"unchanged until the recording ends.\n"
 		"\n"
 		"Tracepoints show the CDB, but not the data. In the file WRITEs have the data\n"
-		"of --pattern; if it is not given, lba, and zeroes for WRITE SAME. An UNMAP in\n"
-		"the file unmaps nothing. Other commands that send parameters, and opcodes whose\n"
-		"length is not known, are left out: in their place is a comment with the reason,\n"
-		"and the exit status is 1. The exit status is also 1 if events were lost; their\n"
-		"number is printed, and written to the file.\n"
+		"of --pattern. Without --pattern WRITE SAME has zeroes, and other WRITEs have\n"
+		"the pattern lba. An UNMAP in the file unmaps nothing. Other commands that send\n"
+		"parameters, and opcodes whose length is not known, are left out: in their place\n"
+		"is a comment with the reason, and the exit status is 1. The exit status is also\n"
+		"1 if events were lost; their number is printed, and written to the file.\n"
 		"\n"
 		"The events go to a separate tracing instance: other users of tracing are not\n"
 		"affected.\n",

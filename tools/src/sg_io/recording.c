@@ -8,7 +8,7 @@
 
 #define FIRST_ROOM	4096
 #define UNMAP		0x42
-/* A chain has commands in flight, and commands whose end event was lost. */
+/* Longer chains are cut: they have commands whose end event was lost. */
 #define LONGEST_CHAIN	256
 
 bool recording_take(const struct trace_event *event, void *recording)
@@ -67,8 +67,8 @@ static bool add_start(struct recording *r, const struct trace_event *e)
 	};
 	memcpy(c->cdb, e->cdb, e->cdb_len);
 	*chain = r->nr;
-	if (++r->now > r->most)
-		r->most = r->now;
+	if (++r->nr_in_flight > r->most_in_flight)
+		r->most_in_flight = r->nr_in_flight;
 	return true;
 }
 
@@ -88,7 +88,7 @@ static struct recorded *take_match(struct recording *r, const struct trace_event
 		    memcmp(c->cdb, e->cdb, e->cdb_len))
 			continue;
 		*link = c->before;
-		r->now--;
+		r->nr_in_flight--;
 		return c;
 	}
 	if (i == LONGEST_CHAIN)
@@ -103,7 +103,7 @@ static bool add_event(struct recording *r, const struct trace_event *e)
 	if (e->kind == TRACE_START)
 		return add_start(r, e);
 	c = take_match(r, e);
-	/* Its command was sent before the recording began. */
+	/* If there is no match, the command was sent before the recording began. */
 	if (!c)
 		return true;
 	if (e->kind == TRACE_REFUSED) {
@@ -128,8 +128,8 @@ void recording_sort(struct recording *r, __u64 before_ns)
 			break;
 	r->nr_events -= i;
 	memmove(r->events, r->events + i, r->nr_events * sizeof(*r->events));
-	/* Refused commands do not count. After all have ended, none can be refused any more. */
-	if (r->nr - r->refused == r->limit && !r->now)
+	/* Refused commands do not count. With none in flight, none can be refused any more. */
+	if (r->nr - r->refused == r->limit && !r->nr_in_flight)
 		r->full = true;
 }
 

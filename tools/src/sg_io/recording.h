@@ -33,11 +33,11 @@ struct recording {
 	size_t nr_events;
 	size_t events_room;
 	__u32 in_flight[TAG_CHAINS];	/* by tag: index + 1 of the latest command */
-	unsigned int now;		/* commands in flight */
-	unsigned int most;		/* the most of them at a time */
+	unsigned int nr_in_flight;
+	unsigned int most_in_flight;	/* the most at a time */
 	struct hist latency;
 	__u64 not_good;
-	bool full;			/* limit reached; all commands ended, or one more came */
+	bool full;			/* @limit commands are recorded: the recording is over */
 	bool no_memory;
 };
 
@@ -58,7 +58,7 @@ bool recording_take(const struct trace_event *event, void *recording);
 /**
  * recording_sort() - sort events by time, and match the ends of commands with their starts
  * @r: the recording
- * @before_ns: later events stay unsorted, because earlier events of other CPUs may still be read
+ * @before_ns: events from this time on stay unsorted, because some may not have been read yet
  */
 void recording_sort(struct recording *r, __u64 before_ns);
 

@@ -271,7 +271,7 @@ int cmd_replay(int argc, char **argv)
 		  "X times as fast as the file says (1); max or 0: ignore the times", 1 },
 		{ "via", OPT_VIA, "PATH", 0,
 		  "sg, bsg-uring, smq, smq-held or block (smq on an smqsg node, otherwise sg)", 1 },
-		{ "depth", OPT_DEPTH, "N", 0, "Most commands in flight from each CPU (64)", 1 },
+		{ "depth", OPT_DEPTH, "N", 0, "The most commands in flight from each CPU (64)", 1 },
 		{ "awake", OPT_AWAKE, "US", 0,
 		  "Do not sleep if the next command is due within US microseconds (10000)", 1 },
 		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use", 2 },
@@ -288,9 +288,10 @@ int cmd_replay(int argc, char **argv)
 		"at= is the time when a command is issued, in microseconds; the smallest in the\n"
 		"file is the start. A command without at= is issued right after the one before\n"
 		"it on its CPU. cpu= is the CPU. For each CPU a separate process issues the\n"
-		"commands; for commands without cpu= a process that may run on any CPU does.\n"
-		"The commands of a CPU are issued in the order of the file, even if earlier\n"
-		"ones fail or have not ended. Between CPUs only the times give an order.\n"
+		"commands. Another process, which may run on any CPU, issues the commands\n"
+		"without cpu=. The commands of a CPU are issued in the order of the file, even\n"
+		"if earlier ones fail or have not ended. Between CPUs only the times give an\n"
+		"order.\n"
 		"\n"
 		"'issue error' is how late the kernel got a command: from the time given by at=\n"
 		"to the start of the system call that submits it. A process that sleeps wakes\n"

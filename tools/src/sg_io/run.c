@@ -19,8 +19,8 @@
 
 /*
  * Returns the number of workers. An asynchronous engine has a worker for each job, with --depth
- * slots for each target. A synchronous one has --depth workers for each job and target, with one
- * slot.
+ * slots for each target. A synchronous one has --depth workers for each job and target, each with
+ * one slot.
  */
 static unsigned int count_workers(const struct run *run, const struct run_options *opt)
 {
@@ -40,7 +40,7 @@ static int check_size(const struct run *run, const struct run_options *opt)
 		      count_workers(run, opt), MAX_WORKERS);
 		return -1;
 	}
-	/* A run that checks the data has --depth slots, and none for each command. */
+	/* A run that checks the data has only --depth slots, not one for each command. */
 	if ((run->engine == &engine_smq || run->engine == &engine_smq_held) && !run->check &&
 	    run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
 		warnx("%s: %zu commands; --via %s needs a slot for each and --depth more, "

@@ -15,7 +15,7 @@
 
 struct run_options {
 	bool replay;
-	const char *via;	/* the path; NULL: that of the kind of node given */
+	const char *via;	/* the path; NULL: the path of the kind of node given */
 	const char *vias[MAX_VIAS];	/* all paths given; @via is the first of them */
 	unsigned int nr_vias;
 	__u64 depth;
@@ -44,7 +44,7 @@ struct result {
 	const struct run_options *opt;
 	double seconds;
 	bool held;		/* the path is smq-held; then @max_held is valid */
-	__u32 max_held;		/* requests that one job may keep on a device; the least of all */
+	__u32 max_held;		/* the fewest requests that a job may keep on a device */
 	struct hist latency;
 	struct tally tally;
 	bool tally_short;

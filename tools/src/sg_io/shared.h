@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Memory that processes started later share with this one. */
+/* Memory that this process shares with processes that it starts later. */
 #ifndef SG_IO_SHARED_H
 #define SG_IO_SHARED_H
 

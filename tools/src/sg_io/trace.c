@@ -31,7 +31,7 @@ struct layout {
 	struct tep_format_field *tag;
 	struct tep_format_field *data;
 	struct tep_format_field *prot;
-	struct tep_format_field *result;	/* NULL where there is none */
+	struct tep_format_field *result;	/* NULL if the event has none */
 };
 
 struct trace {
@@ -119,7 +119,7 @@ static int enable(const struct trace *t, const struct device *dev)
 		if (set(t, path, filter))
 			return -1;
 	}
-	/* The last event first: so each command whose start is recorded also has its end. */
+	/* Enable the last event first: each command with a start event then has an end event. */
 	for (i = EVENTS; i--;) {
 		if (!tracefs_event_enable(t->instance, SYSTEM, event_names[i]))
 			continue;
@@ -274,7 +274,7 @@ static bool add_stat(const char *stats, const char *name, __u64 *sum)
 {
 	const char *at = strstr(stats, name);
 
-	/* Only at the start of a line: there is an "overrun" and a "commit overrun". */
+	/* Search at the start of a line, because "commit overrun" contains "overrun". */
 	while (at && at != stats && at[-1] != '\n')
 		at = strstr(at + 1, name);
 	if (!at)

@@ -41,10 +41,11 @@ struct trace *trace_start(const struct device *dev, unsigned int buffer_kb);
 /**
  * trace_read() - read new events, at most one full buffer of each CPU
  * @t: the trace
- * @take: called for each event, for those of one CPU in order; returns false to end the reading
+ * @take: called for each event; the events of one CPU are in order. Returns false to end the
+ *	reading
  * @arg: for @take
  *
- * Return: false if @take ended it, or if it failed, after one message.
+ * Return: false if @take ended the reading; false after one message if the reading failed.
  */
 bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, void *arg),
 		void *arg);

@@ -93,7 +93,10 @@ static bool add_read(struct verify *v, size_t *room, __u64 lba, __u64 blocks, si
 	return true;
 }
 
-/* Makes READs of all known blocks, as large as possible, across the borders of extents. */
+/*
+ * Makes READs of all blocks whose data is known. Each is as large as possible: it may cover several
+ * extents.
+ */
 static int make_reads(struct verify *v, __u64 most)
 {
 	const struct written *w = &v->written;
@@ -419,7 +422,7 @@ int cmd_verify(int argc, char **argv)
 		"wrote it.\n"
 		"\n"
 		"Exit status: 0 all blocks have that data, 1 some differ or could not be read.\n"
-		"The others are in 'sg_io --help', and so is the format of FILE.\n",
+		"'sg_io --help' describes the format of FILE and the other exit statuses.\n",
 	};
 	struct run_options opt = { .depth = DEPTH, .batch = 1, .jobs = 1, .memory = 1024ULL << 20 };
 	struct cmdfile_options how;

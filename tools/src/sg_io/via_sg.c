@@ -118,7 +118,8 @@ const struct engine engine_sd_ioctl = {
 
 /*
  * write() sends a header, poll() reports that commands have ended, read() fetches a result. sg
- * takes SG_MAX_QUEUE commands per open file, so each 16 slots of a target have a file of their own.
+ * takes SG_MAX_QUEUE commands per open file, so the node is opened once for every 16 slots of a
+ * target.
  */
 struct sg_queue {
 	unsigned int per_target;

@@ -5,7 +5,7 @@
  * Each command of the file has at least one slot; a short file has several slots for each, so
  * that --depth commands can be in flight. If the slot of a command is still in flight when the
  * command is due again, a spare slot is prepared for it. Spare slots do not keep their requests:
- * preparing the slot for another command would give the request back.
+ * preparing a spare slot for another command would give its request back.
  */
 #include <err.h>
 #include <errno.h>
@@ -19,14 +19,14 @@
 
 #define CHUNK		1024	/* slots prepared by one call */
 #define MAX_EVENTS	256	/* fetched at a time */
-#define HELD_SHARE	50	/* percent of the depth that smq-held asks for */
+#define HELD_SHARE	50	/* smq-held: percent of the depth that slots may keep */
 
 /* A batch that is being filled, in flight or unused. */
 struct batch {
 	struct batch *next;		/* in the list of unused batches */
 	unsigned int nr;
 	struct slot **slots;		/* of the worker; room for run.batch */
-	__u32 list[];			/* slots of the device; the kernel reads it until the end */
+	__u32 list[];			/* slots of the device; the kernel reads this memory */
 };
 
 struct smq_target {
@@ -186,8 +186,8 @@ static void ask_held(struct worker *w, struct smq_device *dev, struct target *ta
 	if (info.max_held || target->warned_unheld || w->lane != w->run->lanes)
 		return;
 	target->warned_unheld = true;
-	warnx("%s: no requests can be held: held_share 0, or this kernel; slots run as with smq",
-	      target->dev->given);
+	warnx("%s: no requests can be held: held_share is 0, or this kernel cannot hold them; "
+	      "slots run as with smq", target->dev->given);
 }
 
 static int open_target(struct worker *w, struct smq_target *t, struct target *target)
@@ -229,7 +229,7 @@ static int open_smq(struct worker *w)
 	if (!p)
 		goto nomem;
 	w->priv = p;
-	/* Twice the depth of all jobs: then a slot that is due again is seldom in flight. */
+	/* Slots for twice the depth of all jobs: a slot that is due again is seldom in flight. */
 	wanted = 2ULL * run->depth * run->nr_jobs;
 	p->copies = (wanted + run->file->nr - 1) / run->file->nr;
 	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
@@ -458,7 +458,7 @@ static void reap_smq(struct worker *w, unsigned int min, __u64 wait_ns)
 	int i, n;
 
 	send_open(w);
-	/* A batch has one completion. */
+	/* One completion may end a whole batch: wait for only one. */
 	if (batches)
 		min = 1;
 	if (min > MAX_EVENTS)

@@ -64,7 +64,7 @@ void worker_refused(struct worker *w, struct slot *slot)
 	w->free[w->nr_free++] = slot;
 	w->in_flight--;
 	w->full = true;
-	/* Separate from @full, which a later completion in the same reap clears. */
+	/* @full does not suffice: a later completion in the same reap clears it. */
 	w->refused = true;
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }

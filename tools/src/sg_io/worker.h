@@ -24,7 +24,7 @@ struct target {
 	__u64 max_transfer;		/* bytes of one command, 0: not known */
 	__u64 limit;			/* commands to issue */
 	bool warned_unheld;		/* a message said that slots can keep no requests */
-	char apart[64];			/* @next in a cache line of its own: all workers write it */
+	char apart[64];			/* gives @next its own cache line: all workers write it */
 	atomic_ullong next;		/* sequence number of the next command */
 };
 
@@ -59,7 +59,7 @@ struct run {
 	atomic_bool stop;
 	bool lost;			/* a process ended before its commands did */
 	atomic_int fatal;		/* errno that ends the run */
-	const struct device *fatal_dev;	/* its device; set with fatal */
+	const struct device *fatal_dev;	/* the device with that error */
 };
 
 struct slot {
@@ -91,7 +91,7 @@ struct worker {
 	bool full;			/* the path has no room until a command ends */
 	int cpu;			/* the CPU to which the worker is pinned, or CPU_ANY */
 	bool refused;			/* a slot in @free has a command to queue again */
-	void (*work)(struct worker *w);	/* of a replay; NULL: work() of worker.c */
+	void (*work)(struct worker *w);	/* lane_work() of a replay; NULL: work() of worker.c */
 	struct lane *lane;		/* of a replay */
 	void *buffers;
 	size_t buffer_bytes;
@@ -99,7 +99,7 @@ struct worker {
 	struct hist latency;
 	struct tally tally;
 	bool tally_short;		/* the tally has no entry for some outcomes */
-	__u64 last_ns;			/* when its last command finished */
+	__u64 last_ns;			/* when its last command ended */
 
 	/* The monitor reads these. */
 	atomic_ullong done;

@@ -71,7 +71,7 @@ static int start_threads(struct run *run, struct worker *workers, unsigned int n
 	for (i = 0; i < nr; i++) {
 		ret = pthread_create(&workers[i].thread, NULL, thread_main, &workers[i]);
 		if (ret) {
-			/* exit(): the started threads would wait at the barrier forever. */
+			/* Exit: the threads started so far would wait at the barrier forever. */
 			warnx("thread %u of %u: %s; lower --jobs or --depth", i + 1, nr,
 			      strerror(ret));
 			exit(EXIT_DEVICE);

@@ -27,7 +27,7 @@ struct worker *workers_start(struct run *run, unsigned int nr);
  */
 bool worker_lost(struct worker *w);
 
-/* Waits until all workers have ended. Call it only when each has finished or is lost. */
+/* Waits until all workers have ended. Call it only when every worker has finished or is lost. */
 void workers_join(const struct run *run, struct worker *workers, unsigned int nr);
 /* Frees the workers. */
 void workers_end(const struct run *run, struct worker *workers, unsigned int nr);

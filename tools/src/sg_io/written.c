@@ -78,7 +78,7 @@ static bool add_same(struct build *b, const struct cdb_op *op, size_t i)
 	return add(b, lba, n, i, !(bits_of(cmd) & WRITE_SAME_UNMAP));
 }
 
-/* For commands that change all blocks, to unknown contents. */
+/* For commands after which the contents of no block are known. */
 static bool add_all(struct build *b, size_t i)
 {
 	return add(b, 0, ~0ULL, i, false);
@@ -137,7 +137,10 @@ static __u64 end_of(const struct extent *e)
 	return e->blocks > ~0ULL - e->lba ? ~0ULL : e->lba + e->blocks;
 }
 
-/* A heap of extents that may overlap. On top is that of the last command: it covers the others. */
+/*
+ * A heap of extents that may overlap. The extent of the last command is on top, because that
+ * command overwrote the others.
+ */
 struct heap {
 	const struct extent **e;
 	size_t nr;
@@ -263,7 +266,7 @@ const void *written_block(const struct written *w, const struct extent *e, __u64
 		return no_data;
 	if (cdb_repeats_block(op, cmd->cdb))
 		return data;
-	/* First the data to compare with, then the data to write. */
+	/* The data to write comes after the data to compare with. */
 	if (cmd->cdb[0] == COMPARE_AND_WRITE)
 		nth += cdb_blocks(op, cmd->cdb);
 	return data + nth * w->block_size;

@@ -19,7 +19,7 @@ struct written {
 	struct extent *extents;	/* in order of LBA, none overlaps another */
 	size_t nr;
 	__u64 blocks;		/* in the extents whose data is known */
-	__u64 unclear;		/* commands of which it is not known what they wrote */
+	__u64 unclear;		/* commands that may have written unknown data */
 };
 
 /**
@@ -35,7 +35,7 @@ int written_find(const struct cmdfile *file, __u32 block_size, __u64 last_lba,
 		 struct written *w);
 void written_free(struct written *w);
 
-/* The contents of a block of an extent that is known. */
+/* The data of block @lba, which lies in @e, an extent with known data. */
 const void *written_block(const struct written *w, const struct extent *e, __u64 lba);
 
 #endif
