@@ -220,14 +220,15 @@ static unsigned long async_ops(void)
 
 static void report(double ms, unsigned long ops, double window_ms, bool good)
 {
+	const char *comma = "";
 	unsigned int n, i;
 
 	printf("{\"ms\": %.3f, \"window_ms\": %.3f, \"async_ops\": %lu, \"bs\": %u, ", ms,
 	       window_ms, ops, opt.bs);
 	printf("\"verified\": %s, \"sync_ms\": [", good ? "true" : "false");
 	for (n = 0; n < opt.syncers; n++)
-		for (i = 0; i < syncers[n].done; i++)
-			printf("%s%.3f", n || i ? ", " : "", syncers[n].ms[i]);
+		for (i = 0; i < syncers[n].done; i++, comma = ", ")
+			printf("%s%.3f", comma, syncers[n].ms[i]);
 	printf("]}\n");
 }
 

@@ -486,6 +486,15 @@ static void parse(int argc, char **argv)
 		fprintf(stderr, "--held: --path %s has no slots\n", paths[opt.path]);
 		exit(2);
 	}
+	if (opt.poll && opt.path == V4) {
+		fputs("--poll: --path v4 has no ring\n", stderr);
+		exit(2);
+	}
+	if (opt.registered && opt.path != ADHOC) {
+		fprintf(stderr, "--registered: needs --path adhoc, not %s\n",
+			paths[opt.path]);
+		exit(2);
+	}
 	opt.devices = devices_parse(argc, argv);
 	option_check_chunks(&opt.runs);
 }
