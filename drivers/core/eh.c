@@ -290,9 +290,9 @@ int smq_eh_host_reset(struct scsi_cmnd *scmd)
 	if (host->lld->host_reset)
 		err = host->lld->host_reset(host);
 	/*
-	 * End all commands even if the reset failed: there is no further step, and the mid-layer
-	 * now ends those that timed out. Otherwise the LLD could complete such a command a second
-	 * time.
+	 * End all commands even if the reset failed. There is no further step: the mid-layer now
+	 * ends the commands that timed out. The LLD could complete such a command a second time if
+	 * it still owned it.
 	 */
 	return smq_reset_end(&reset, scmd, "host_reset", err);
 }

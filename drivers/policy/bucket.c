@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "bucket": many CPUs, one hardware queue. The CPU that gets the dispatch right of the
- * queue is the dispatcher: it gives the LLD its own commands, and those that other CPUs have put
- * into their buckets meanwhile. The other CPUs do not wait for the LLD's lock or its doorbell.
+ * The policy "bucket": many CPUs, one hardware queue. One CPU at a time has the right to dispatch
+ * for the queue: the dispatcher. It gives the LLD its own commands, and those that other CPUs have
+ * put into their buckets meanwhile. The other CPUs do not wait for the LLD's lock or its doorbell.
  * bucket_choice.h has the protocol.
  */
 #include <linux/preempt.h>
@@ -69,7 +69,7 @@ struct bucket_hwq {
 /**
  * struct bucket_host - state of the check whether the policy pays
  * @all: sum of smq_bucket.all of all hardware queues at the last check
- * @foreign: sum of smq_bucket.foreign at the last check
+ * @by_other: sum of smq_bucket.by_other at the last check
  * @since: time of the last check, in jiffies
  * @pays: result of the last check: whether the policy paid
  *
@@ -77,7 +77,7 @@ struct bucket_hwq {
  */
 struct bucket_host {
 	unsigned int all;
-	unsigned int foreign;
+	unsigned int by_other;
 	unsigned long since;
 	bool pays;
 };
@@ -213,8 +213,9 @@ static unsigned int bucket_own(const struct bucket_hwq *q)
 }
 
 /*
- * Called for every command, even for those for which bucket_may_wait() is false: a command that
- * passes is not overtaken.
+ * Whether a command passes: it goes to the LLD at once, because no CPU is dispatching. Then this
+ * CPU has the right to dispatch until smq_bucket_has_passed(). Also called for commands for which
+ * bucket_may_wait() is false: no other command overtakes one that passes.
  */
 struct smq_policy *smq_bucket_passes(struct smq_policy *policy, struct smq_hwq *hwq)
 {
@@ -257,17 +258,17 @@ struct smq_hwq *smq_bucket_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 }
 
 /* Sums up the commands that were dispatched so far on all hardware queues. */
-static void bucket_sum(struct smq_policy *policy, unsigned int *all, unsigned int *foreign)
+static void bucket_sum(struct smq_policy *policy, unsigned int *all, unsigned int *by_other)
 {
 	unsigned int i;
 
 	*all = 0;
-	*foreign = 0;
+	*by_other = 0;
 	for (i = 0; i < policy->host->nr_hwqs; i++) {
 		struct bucket_hwq *q = smq_policy_hwq_priv(policy, policy->host->hwq[i]);
 
 		*all += READ_ONCE(q->choice.all);
-		*foreign += READ_ONCE(q->choice.foreign);
+		*by_other += READ_ONCE(q->choice.by_other);
 	}
 }
 
@@ -275,19 +276,19 @@ static bool bucket_has_use(struct smq_policy *policy)
 {
 	const struct bucket_knobs *knobs = policy->knobs;
 	struct bucket_host *host = smq_policy_priv(policy);
-	unsigned int all, foreign;
+	unsigned int all, by_other;
 
-	bucket_sum(policy, &all, &foreign);
-	host->pays = smq_bucket_pays(all - host->all, foreign - host->foreign,
+	bucket_sum(policy, &all, &by_other);
+	host->pays = smq_bucket_pays(all - host->all, by_other - host->by_other,
 				     READ_ONCE(knobs->share), host->pays);
 	if (all - host->all < SMQ_BUCKET_ENOUGH) {
-		/* If a whole look brings so few commands, no policy could gain anything. */
 		if (time_before(jiffies, host->since + SMQ_POLICY_LOOK))
 			return host->pays;
+		/* A whole look brought too few commands: no policy could gain anything. */
 		host->pays = !READ_ONCE(knobs->share);
 	}
 	host->all = all;
-	host->foreign = foreign;
+	host->by_other = by_other;
 	host->since = jiffies;
 	return host->pays;
 }
@@ -296,7 +297,7 @@ static void bucket_look(struct smq_policy *policy)
 {
 	struct bucket_host *host = smq_policy_priv(policy);
 
-	bucket_sum(policy, &host->all, &host->foreign);
+	bucket_sum(policy, &host->all, &host->by_other);
 	host->since = jiffies;
 	host->pays = false;
 }
@@ -344,8 +345,8 @@ static void bucket_show(struct seq_file *m, struct smq_policy *policy, struct sm
 		held += READ_ONCE(q->buckets[i].hold.nr);
 		contended += READ_ONCE(q->buckets[i].contended);
 	}
-	seq_printf(m, " held=%u all=%u foreign=%u handovers=%lu contended=%lu", held,
-		   READ_ONCE(q->choice.all), READ_ONCE(q->choice.foreign),
+	seq_printf(m, " held=%u all=%u by_other=%u handovers=%lu contended=%lu", held,
+		   READ_ONCE(q->choice.all), READ_ONCE(q->choice.by_other),
 		   READ_ONCE(q->handovers), contended);
 }
 

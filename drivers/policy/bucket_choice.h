@@ -57,13 +57,13 @@
  * @next: the bucket that the dispatcher looks at first, so that each has its turn; only the
  *	dispatcher changes this field and the next two
  * @all: commands dispatched; wraps
- * @foreign: of these, dispatched by another CPU than the one that queued them
+ * @by_other: of these, dispatched by another CPU than the one that queued them
  */
 struct smq_bucket {
 	atomic_t word;
 	unsigned int next;
 	unsigned int all;
-	unsigned int foreign;
+	unsigned int by_other;
 };
 
 struct smq_cmd;
@@ -161,7 +161,7 @@ static inline unsigned int smq_bucket_round(struct smq_bucket *b, unsigned int m
 
 		b->next = bucket + 1 < SMQ_BUCKET_MAX ? bucket + 1 : 0;
 		b->all += taken;
-		b->foreign += taken;
+		b->by_other += taken;
 		*left -= taken;
 		/* If the bucket had fewer commands than @left, it is empty now. */
 		if (*left)
@@ -247,17 +247,17 @@ static inline void smq_bucket_work(struct smq_bucket *b, unsigned int bucket, un
 
 /*
  * Whether the policy pays, to judge by the commands since the last call: @all were dispatched,
- * @foreign of these by another CPU. If @all is too small, returns @before, the result of the last
- * call. @share: the policy pays if at least one command in @share is foreign; 0: it always pays.
+ * @by_other of these by another CPU. If @all is too small, returns @before, the result of the last
+ * call. @share: the policy pays if at least one command in @share is by_other; 0: it always pays.
  */
-static inline bool smq_bucket_pays(unsigned int all, unsigned int foreign, unsigned int share,
+static inline bool smq_bucket_pays(unsigned int all, unsigned int by_other, unsigned int share,
 				   bool before)
 {
 	if (!share)
 		return true;
 	if (all < SMQ_BUCKET_ENOUGH)
 		return before;
-	return foreign >= all / share;
+	return by_other >= all / share;
 }
 
 #endif /* SMQ_BUCKET_CHOICE_H */

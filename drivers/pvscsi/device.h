@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The pvscsi device as a driver sees it: registers, commands, rings. Everything in memory is
- * little-endian. The length of a ring is a power of two; an index counts on beyond that length, and
- * modulo the length it is the number of an entry.
+ * little-endian. The length of a ring is a power of two. An index does not wrap at that length: the
+ * entry's number is the index modulo the length.
  */
 #ifndef SMQ_PVSCSI_DEVICE_H
 #define SMQ_PVSCSI_DEVICE_H

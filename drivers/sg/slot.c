@@ -245,7 +245,8 @@ static int smqsg_slot_check(u32 number, const struct smq_sg_slot *desc, u32 *fie
 				    "slot %u cdb_len %u: 6 to %u, or 0 to empty it", number,
 				    length, SMQ_SG_MAX_CDB);
 	if (memchr_inv(desc->cdb + length, 0, SMQ_SG_MAX_CDB - length))
-		return smqsg_refuse(field, CDB, -EINVAL, "slot %u cdb: must be 0 behind cdb_len %u",
+		return smqsg_refuse(field, CDB, -EINVAL,
+				    "slot %u cdb: must be 0 after the first cdb_len=%u bytes",
 				    number, length);
 	return 0;
 }
@@ -259,7 +260,7 @@ static int smqsg_slot_check_data(struct smqsg_fd *fd, u32 number, const struct s
 
 	if (desc->direction > SMQ_SG_OUT || !desc->length == !!desc->direction)
 		return smqsg_refuse(field, DIRECTION, -EINVAL,
-				    "slot %u direction %u, length %u: 0 (none) if length is 0, else 1 (in) or 2 (out)",
+				    "slot %u direction %u: 0 (none) if length is 0, else 1 (in) or 2 (out); length is %u",
 				    number, desc->direction, desc->length);
 	if (!desc->length && desc->buffer)
 		return smqsg_refuse(field, BUFFER, -EINVAL,
@@ -302,7 +303,7 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 				  &in_pieces);
 	if (ret == -EINVAL)
 		return smqsg_refuse(field, OFFSET, ret,
-				    "slot %u length %u at offset %llu of buffer %u: not aligned, or a gap",
+				    "slot %u length %u at offset %llu of buffer %u: not aligned, or its pieces leave a gap",
 				    number, desc->length, desc->offset, desc->buffer);
 	if (ret < 0)
 		return smqsg_refuse(field, LENGTH, ret,
@@ -322,18 +323,19 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc,
 			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
 {
-	bool writable = fd->file->f_mode & FMODE_WRITE;
+	bool writable = fd->file->f_mode & FMODE_WRITE, out = desc->direction == SMQ_SG_OUT;
 	int ret;
 
 	ret = smqsg_slot_check(number, desc, field) ?:
 		smqsg_slot_check_data(fd, number, desc, field);
 	if (ret || !desc->cdb_len)
 		return ret;
-	if (!smqsg_cmd_allowed(desc->cdb, desc->length, desc->direction == SMQ_SG_OUT, writable))
+	if (!smqsg_cmd_allowed(desc->cdb, desc->length, out, writable))
 		return smqsg_refuse(field, CDB, -EPERM,
 				    "slot %u cdb: opcode %#x, direction %u needs CAP_SYS_RAWIO%s",
 				    number, desc->cdb[0], desc->direction,
-				    writable ? "" : " or a file open for writing");
+				    smqsg_cmd_allowed(desc->cdb, desc->length, out, true) ?
+				    " or a file open for writing" : "");
 	if (desc->length) {
 		ret = smqsg_slot_data(fd, number, desc, slot, used, field);
 		if (ret)
@@ -401,7 +403,7 @@ static int smqsg_prepare_some(struct smqsg_fd *fd, struct smq_sg_prepare *arg,
 
 	if (copy_from_user(desc, user + arg->done, some * sizeof(*desc)))
 		return smqsg_refuse(&arg->field, SLOTS, -EFAULT,
-				    "prepare slots: %u from number %u on cannot be read", some,
+				    "prepare slots: cannot read %u descriptors from number %u on", some,
 				    arg->done);
 	for (i = 0; i < some; i++) {
 		ret = smqsg_slot_fill(fd, arg->first + arg->done, &desc[i], &arg->field);

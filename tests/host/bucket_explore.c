@@ -47,7 +47,7 @@ static struct {
 	signed char place[ALL];
 	signed char issued[CPUS];	/* place in a CPU's pattern after its last issued command */
 	/* Commands of other CPUs that each thread has issued in its present call. */
-	signed char foreign[EXPLORE_THREADS];
+	signed char by_other[EXPLORE_THREADS];
 	signed char dispatcher;		/* thread that dispatches, or NOBODY */
 	bool kicked[CPUS];
 	bool unrung[CPUS];		/* the LLD has commands whose doorbell was not rung */
@@ -110,7 +110,7 @@ static void issue(int cmd)
 		EXPLORE_EXPECT(world.issued[cpu] <= cmd % COMMANDS);
 	world.issued[cpu] = cmd % COMMANDS + 1;
 	if (cpu != self)
-		EXPLORE_EXPECT(++world.foreign[self] <= (int)budget || move);
+		EXPLORE_EXPECT(++world.by_other[self] <= (int)budget || move);
 }
 
 static void ring(void)
@@ -214,7 +214,7 @@ static void submitter(int cpu)
 			smq_bucket_submit(b, own, &cmds[cmd], last, owes, budget);
 			world.owing -= owes;
 		}
-		world.foreign[cpu] = 0;
+		world.by_other[cpu] = 0;
 	}
 	world.ended[cpu] = true;
 }
@@ -236,7 +236,7 @@ static void worker(int unused)
 		world.kicked[i] = false;
 		explore_step("work");
 		smq_bucket_work(&world.choice, i, budget);
-		world.foreign[explore_self()] = 0;
+		world.by_other[explore_self()] = 0;
 	}
 }
 
@@ -284,7 +284,7 @@ static void end(void)
 	EXPLORE_EXPECT(!(world.choice.word.counter & SMQ_BUCKET_HELD));
 	EXPLORE_EXPECT(world.dispatcher == NOBODY);
 	EXPLORE_EXPECT(world.choice.all == all - gone);
-	EXPLORE_EXPECT(world.choice.foreign <= world.choice.all);
+	EXPLORE_EXPECT(world.choice.by_other <= world.choice.all);
 }
 
 /* Clears counters on which no later step depends. */
@@ -293,7 +293,7 @@ static void forget(void *copy)
 	struct smq_bucket *b = copy;
 
 	b->all = 0;
-	b->foreign = 0;
+	b->by_other = 0;
 }
 
 int main(int argc, char **argv)

@@ -52,7 +52,8 @@ static struct worker workers[EXPLORE_THREADS];
  * @thread: the thread that took the step
  * @others: threads that could take a step instead and have not been tried, a bit each
  * @step: name of the step
- * @shared: copy of the shared memory; valid, as @workers and @stacks, if @others was not empty
+ * @shared: copy of the shared memory. It, @workers and @stacks are filled in only if another thread
+ *	could have taken a step instead
  * @workers: copy of the threads' state
  * @stacks: copy of their stacks, as far as they are in use
  */
@@ -133,13 +134,16 @@ static void known_grow(void)
 
 /*
  * Returns the hash of a paused thread's state: its stack, with the variables of all functions that
- * it is in, and the callee-saved registers. These may include values that are no longer used: then
- * one state counts as two.
+ * it is in, the callee-saved registers, and what it waits for. These may include values that are no
+ * longer used: then one state counts as two.
  */
 static unsigned long long hash_thread(const struct worker *w)
 {
-	return hash_bytes(hash_bytes(1, w->low, w->stack + STACK - w->low),
-			  (const char *)w->next->__jmpbuf, sizeof(w->next->__jmpbuf)) | 1;
+	unsigned long long hash = hash_bytes(1, w->low, w->stack + STACK - w->low);
+
+	hash = hash_bytes(hash, (const char *)w->next->__jmpbuf, sizeof(w->next->__jmpbuf));
+	hash = hash_bytes(hash, (const char *)&w->ready, sizeof(w->ready));
+	return hash_bytes(hash, (const char *)&w->arg, sizeof(w->arg)) | 1;
 }
 
 /* Returns whether the present state is new, and notes it as known. */

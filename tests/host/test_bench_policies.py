@@ -166,10 +166,10 @@ def test_counters_of_policies_are_per_command(tmp_path):
     run = {"count": 90, "ns": 1, "jobs": 2, "warmup": 10, "devices": ["/dev/sda"]}
     (tmp_path / "log").write_text(
         f"kernel 6.1\nrow shared_bucket 1\nrun {PAIR.key} {json.dumps(run)}\n"
-        f"counted {PAIR.key} all=100 foreign=10 / all=300 foreign=60 \nend\n", encoding="ascii")
+        f"counted {PAIR.key} all=100 by_other=10 / all=300 by_other=60 \nend\n", encoding="ascii")
     (tmp_path / "out").write_text("run=1\n", encoding="ascii")
     assert guestlog.read(tmp_path).counted == {
-        ("shared_bucket", PAIR.key): [{"all": 1.0, "foreign": 0.25}]}
+        ("shared_bucket", PAIR.key): [{"all": 1.0, "by_other": 0.25}]}
 
 
 def test_a_policy_that_is_not_effective_is_reported(tmp_path):

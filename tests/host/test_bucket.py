@@ -70,7 +70,7 @@ def test_every_interleaving_keeps_the_promises(words):
     assert int(out.split()[0]) > 10000
 
 
-STRANDED, TWO, ORDER, BUDGET = "world.nr[cpu]", "world.dispatcher", "world.issued", "world.foreign"
+STRANDED, TWO, ORDER, BUDGET = "world.nr[cpu]", "world.dispatcher", "world.issued", "world.by_other"
 RUNG = "world.unrung"
 # Mistakes: text to replace, its replacement, the exploration that finds it, and the broken promise.
 PLANTED = {

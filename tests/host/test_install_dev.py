@@ -28,7 +28,7 @@ cat /sys/block/sda/device/model
 dd if=/dev/urandom of=/dev/sda bs=64k count=16 oflag=direct status=none
 cmp -n 1048576 /dev/sda /dev/zero
 modprobe -r smq_zero
-! [ -e /sys/module/smq_zero ]
+[ ! -e /sys/module/smq_zero ]
 echo gone
 """
 

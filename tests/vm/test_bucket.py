@@ -132,7 +132,7 @@ def test_verified_io_from_two_cpus(queue, scheduler):
     assert trace.check_once() >= total_ios(report)
     row = counters(host)
     print(row)
-    assert 0 < row["foreign"] < row["all"] and row["held"] == 0
+    assert 0 < row["by_other"] < row["all"] and row["held"] == 0
 
 
 def test_dispatchers_hand_over_with_a_budget_of_one(queue):
@@ -326,7 +326,7 @@ def test_host_removed_under_load():
         choose(host)
         with load_on(lun.sd, ok=False, **JOB) as load:
             under_way(lun, 50)
-            wait_for("commands in buckets", lambda: counters(host)["foreign"] > 0)
+            wait_for("commands in buckets", lambda: counters(host)["by_other"] > 0)
             set_param("remove", 1)
             assert not host.sysfs.exists()
             load.kill()

@@ -19,8 +19,8 @@
  *
  * Errors: functions that return int return 0 or a count, or a negative errno; they print nothing.
  * smq_strerror() says what an errno means for a call, and smq_outcome_text() how a command ended.
- * If smq_prepare() refuses a slot, it returns the number of the field at fault; smq_field_name()
- * has the field's name.
+ * If smq_prepare() refuses a slot, it also stores the number of the wrong field in *@field;
+ * smq_field_name() returns that field's name.
  *
  * Threads: a ring is used by one thread at a time. The functions of a device may be called by
  * several threads at once, but while smq_open(), smq_close(), smq_setup() or smq_setup_held() runs,
@@ -265,8 +265,9 @@ static inline struct smq_sg_run smq_run_at(uint32_t slot, uint64_t lba)
  * @failed: how many commands did not end GOOD; smq_slot_outcome() says how each ended. May be NULL
  *
  * Return: 0: all commands have ended, GOOD or not. -EINTR: a signal came. Commands that had not
- * been sent are never sent; commands that had been sent use their slots until they end; @failed may
- * be 0. Another errno: the batch was wrong and nothing was run.
+ * been sent are never sent; commands that had been sent use their slots until they end. *@failed
+ * does not count the commands that failed then. Another errno: the batch was wrong and nothing was
+ * run.
  */
 int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *failed);
 

@@ -66,9 +66,9 @@ def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Wo
         taken.add(make("insn", [sum(one.insns.values()) for one in repeats]))
         if (row, key) in log.doorbells:
             taken.add(make("doorbells", log.doorbells[row, key]))
-        counted = [one for one in log.counted.get((row, key), []) if "foreign" in one]
+        counted = [one for one in log.counted.get((row, key), []) if "by_other" in one]
         if counted:
-            taken.add(make("failed_tries", [one["foreign"] for one in counted]))
+            taken.add(make("failed_tries", [one["by_other"] for one in counted]))
     return taken
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The tables of the report, and the bars for the policy batch: the ratios that it must reach."""
+"""The tables of the report, and the limits (bars) for the policy batch: ratios to direct that batch
+has to keep."""
 
 import statistics
 from collections.abc import Sequence
@@ -70,7 +71,7 @@ def by_path(results: Results) -> list[str]:
                     if (of, workload.jobs) == (row, jobs)]
             lines += ["", *tables.table(
                 [f"{ROWS[row].label}, {jobs} process" + ("es, a LUN each" if jobs > 1 else ""),
-                 "p10", "median", "/ block", "without calls"], body)]
+                 "p10", "median", "ratio to block", "without calls"], body)]
     return lines
 
 
@@ -85,7 +86,7 @@ def _path_line(results: Results, row: str, key: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Bar:
-    """A ratio that the policy has to reach."""
+    """A limit: a ratio to direct that the policy has to keep."""
 
     what: str
     row: str
@@ -150,7 +151,7 @@ def bars(results: Results) -> list[str]:
 
 
 def missed(results: Results, rows: Sequence[str]) -> list[str]:
-    """Messages for the missed bars whose rows are among @rows."""
+    """Messages for bars whose rows are among @rows: missed ones, and those that were not judged."""
     found = []
     for bar in BARS:
         if not bar.binding or not set(bar.rows) <= set(rows):
@@ -159,7 +160,7 @@ def missed(results: Results, rows: Sequence[str]) -> list[str]:
         if not line:
             found.append(f"{bar.what}: not measured")
         elif line[-1] != PASS:
-            found.append(f"{bar.what}: {line[2]}, must be {line[1]} {line[-1]}")
+            found.append(f"{bar.what}: {line[-1]}: is {line[2]}, must be {line[1]}")
     return found
 
 
@@ -168,14 +169,14 @@ def machine(results: Results) -> list[str]:
     asked, took = results.delays[0]
     setting, settled = results.delays[-1]
     lines = [f"kernel {results.kernel}; ndelay({asked}) takes {took:.0f} ns here",
-             f"a doorbell of {results.delay_wanted} ns is doorbell_ns={setting}, "
-             f"which takes {settled:.0f} ns"]
+             f"wanted: a doorbell of {results.delay_wanted} ns; set: doorbell_ns={setting}; "
+             f"measured: {settled:.0f} ns"]
     looks = results.all_looks
     if looks:
         above = sum(look > rounds.MAX_SLOWDOWN for look in looks)
-        lines.append(f"the same work on all CPUs at once took at worst {results.slowdown:.2f} "
-                     f"times as long (median {statistics.median(looks):.2f}); more than "
-                     f"{rounds.MAX_SLOWDOWN} in {above} of {len(looks)} measurements")
+        lines.append(f"work on all CPUs at once took at worst {results.slowdown:.2f} times as long "
+                     f"as on one CPU alone (median {statistics.median(looks):.2f}); more than "
+                     f"{rounds.MAX_SLOWDOWN} times in {above} of {len(looks)} measurements")
     marked = {cell.group: (key, cell.mark) for (_, key), cell in results.cells.items() if cell.mark}
     lines += [f"{group_label(key)}: {mark}" for key, mark in marked.values()]
     return lines

@@ -145,11 +145,13 @@ static int open_cpus(struct trace *t, unsigned int buffer_kb)
 		t->cpus[t->nr_cpus++] = cpu;
 	}
 	bytes = t->nr_cpus ? tracefs_cpu_read_size(t->cpus[0]) : -1;
-	if (bytes > 0) {
-		t->page = malloc(bytes);
-		/* 16 more, because pages that are read while events are added are not full. */
-		t->most_pages = ((__u64)buffer_kb << 10) / bytes + 16;
+	if (bytes <= 0) {
+		warnx("tracing: the size of the buffers' pages is not known");
+		return -1;
 	}
+	t->page = malloc(bytes);
+	/* 16 more, because pages that are read while events are added are not full. */
+	t->most_pages = ((__u64)buffer_kb << 10) / bytes + 16;
 	t->kbuf = kbuffer_alloc(sizeof(long) == 8 ? KBUFFER_LSIZE_8 : KBUFFER_LSIZE_4,
 				tep_is_local_bigendian(t->tep) ? KBUFFER_ENDIAN_BIG :
 				KBUFFER_ENDIAN_LITTLE);
@@ -269,7 +271,7 @@ void trace_stop(struct trace *t)
 	tracefs_trace_off(t->instance);
 }
 
-/* Adds a number of a CPU's "stats" to @sum; returns false if it is missing. */
+/* Adds the number of line @name in a CPU's "stats" to @sum. Returns false without such a line. */
 static bool add_stat(const char *stats, const char *name, __u64 *sum)
 {
 	const char *at = strstr(stats, name);
