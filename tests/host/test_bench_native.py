@@ -347,7 +347,7 @@ def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
     (8, 4, True), (8, 5, False), (9, 4, True), (9, 5, False), (5, 2, True), (5, 3, False),
     (3, 1, False), (2, 1, False), (1, 1, False), (4, 1, True), (4, 2, False)])
 def test_too_few_rounds_give_no_result(tmp_path, native, repeats, busy, left):
-    """At least half of the rounds must remain, and at least three, or all if fewer are asked for."""
+    """At least half of the rounds must remain, and at least three, or all if fewer were wanted."""
     looks = [1.3] * busy + [1.0] * (repeats + 1 - busy)
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ, TWO], repeats, looks), repeats)
     skipped = judged(native, found)
