@@ -106,7 +106,7 @@ def test_largest_lba_can_be_written(tmp_path):
 
 def test_blocks_of_another_size_are_refused(tmp_path):
     done = dump(tmp_path, [write10(0, 1, "ff"), "2a000000000000000100 out 32"], expect=3)
-    assert done.stderr.endswith("cmds:2: BYTES means blocks of 32 bytes, those of the device have "
+    assert done.stderr.endswith("cmds:2: BYTES means blocks of 32 bytes, the device's blocks have "
                                 "16\n")
 
 

@@ -322,8 +322,8 @@ def test_bsg_node_needs_linux_7_1(smq_disk, reads):
         assert "status: 100 good, 0 not good" in done.stdout
         return
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr == (f"sg_io: {smq_disk.bsg}: bsg takes commands from io_uring from Linux "
-                           f"7.1 on only; {smq_disk.smq} takes the same\n")
+    assert done.stderr == (f"sg_io: {smq_disk.bsg}: bsg takes commands from io_uring since Linux "
+                           f"7.1; {smq_disk.smq} takes them in this kernel\n")
 
 
 def test_more_commands_than_slots_are_refused(smq_disk, tmp_path):

@@ -152,7 +152,7 @@ def test_verify_without_writes_is_an_error(disk):
     assert done.stderr == "sg_io: standard input: writes no block that could be compared\n"
     done = sg_io("verify", disk.sg, "-", stdin="2a000000000000000100 out 4096\n")
     assert done.returncode == 2
-    assert "1: BYTES means blocks of 4096 bytes, those of the device have 512" in done.stderr
+    assert "1: BYTES means blocks of 4096 bytes, the device's blocks have 512" in done.stderr
     unclear = "c00000000000 out 4\n" + write(0, 1, "zero")
     assert "what 1 commands wrote, if anything, is not known" in \
         sg_io("verify", disk.sg, "-", stdin=unclear).stderr

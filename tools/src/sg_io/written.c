@@ -90,7 +90,7 @@ static bool check_size(const struct build *b, const struct cdb_op *op, const str
 
 	if (!implied || implied == b->w->block_size)
 		return true;
-	warnx("%s:%u: BYTES means blocks of %u bytes, those of the device have %u",
+	warnx("%s:%u: BYTES means blocks of %u bytes, the device's blocks have %u",
 	      b->w->file->name, cmd->line, implied, b->w->block_size);
 	return false;
 }
