@@ -67,7 +67,8 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 	handle = smq_disk_open(dev, &conv_driver);
 	if (IS_ERR(handle)) {
 		/*
-		 * No message for an offline disk, which nothing can open: conv_release() goes on.
+		 * No message for an offline disk: nothing can open it, and conv_release() releases
+		 * it all the same.
 		 */
 		if (PTR_ERR(handle) == -EBUSY || scsi_device_online(sdev))
 			sdev_printk(KERN_ERR, sdev,
@@ -76,7 +77,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 		return handle;
 	}
 	disk = smq_disk_of(handle);
-	/* Another opener has the disk, too, or @dev is another device's disk by now. */
+	/* True if the disk has another opener, or if @dev now belongs to another device's disk. */
 	open = disk_openers(disk) > 1 || disk->queue != sdev->request_queue;
 	if (open) {
 		sdev_printk(KERN_ERR, sdev, "%s: %s is open\n", what, disk->disk_name);
@@ -122,7 +123,7 @@ static int conv_check(struct scsi_device *lower)
 	return 0;
 }
 
-/* Detaches our driver from a device and lets the driver core attach another one: sd. */
+/* Detaches our driver from a device, and lets the driver core attach sd. */
 static void conv_give_back(struct scsi_device *lower)
 {
 	struct device *dev = &lower->sdev_gendev;
@@ -196,8 +197,8 @@ static int conv_attach(struct conv_lun *cl)
 	conv_offer_set(cl);
 	err = device_driver_attach(&conv_driver.gendrv, dev);
 	/*
-	 * The probe has taken the claim. Either device_driver_attach() called the probe, or a write
-	 * to the driver's bind attribute did.
+	 * If the offer is gone, the probe has taken the claim. Either device_driver_attach() called
+	 * the probe, or a write to the driver's bind attribute did.
 	 */
 	if (!conv_offer_withdraw())
 		return 0;

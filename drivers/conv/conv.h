@@ -21,7 +21,7 @@
 #define CONV_MAX_BATCH	32U
 
 /**
- * struct conv_host - the upper host of a lower one: private area of an smq_host
+ * struct conv_host - the upper host of a lower host: private area of an smq_host
  * @node: in the list of all upper hosts
  * @smq: the layer's part
  * @lower: the lower host, referenced
@@ -60,7 +60,7 @@ struct conv_limits {
  * @lower: the lower device, referenced; the reference also keeps the module of its LLD loaded
  * @spare: a lower request that @room has allocated for the next command; NULL if there is none
  * @sent: number of lower requests so far; per CPU
- * @depth: the lower queue_depth when the upper one was last set to it
+ * @depth: the lower queue_depth to which the upper one was last set
  * @limits: lower limits that no upper request exceeds. While the lower queue's limits differ from
  *	these, queue_cmd checks each command
  * @cmds_before_claim: commands that the lower device got before the claim
@@ -74,8 +74,8 @@ struct conv_limits {
  * @limits_work: changes the limits of the upper queue; see limits.c
  * @no_tag: a command has found no lower tag since @room last ran
  * @room: allocates @spare, and waits for a tag of the lower queue for that; see room.c
- * @uppers: number of upper devices that use the claim, under conv_lock; the claim outlives them. It
- *	is 2 while a deleted upper device still exists and a scan has added the LUN again
+ * @uppers: number of upper devices that use the claim, under conv_lock; the claim outlives them.
+ *	The number is 2 while a deleted upper device still exists and a scan has added the LUN again
  * @idle: woken when @uppers is 0
  *
  * Lifetime: a write to the claim attribute, or the driver's probe for a device with a rule,
@@ -132,7 +132,7 @@ struct conv_cmd {
 /**
  * struct conv_hwq - private area of a hardware queue
  * @ready: commands whose lower requests the next commit issues. Lockless, because several CPUs may
- *	submit to one hardware queue and commit it
+ *	call queue_cmd and commit of one hardware queue at the same time
  * @batch: how many commands the last commit issued, up to CONV_MAX_BATCH: an estimate for the next
  *	commit. Written without a lock: a wrong estimate only costs instructions
  */
@@ -194,7 +194,7 @@ bool conv_limits_check(struct conv_lun *cl, struct scsi_cmnd *scmd, unsigned int
 void conv_limits_cut(struct scsi_cmnd *lower, struct scsi_cmnd *scmd, unsigned int excess);
 void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd);
 
-/* Whether a queue's limits differ from @limits. queue_cmd calls it for each command. */
+/* Returns whether the queue limits @now differ from @limits. queue_cmd calls it per command. */
 static __always_inline bool conv_limits_changed(const struct conv_limits *limits,
 						const struct queue_limits *now)
 {

@@ -117,17 +117,14 @@ static bool conv_count_below(struct request *rq, void *data)
 	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
 	struct conv_scope *scope = data;
 
-	/*
-	 * conv_in_scope() needs cmd->hwq: a command that has a lower request was queued, and has
-	 * one.
-	 */
+	/* conv_in_scope() reads cmd->hwq, which is set in each command that has a lower request. */
 	scope->found += conv_is_below(cmd) && conv_in_scope(scope, cmd);
 	return true;
 }
 
 /*
- * Whether the upper host's error handler runs. Its resets succeed even if they find no command:
- * after a failed one it would go on to the next, wider reset.
+ * Whether the upper host's error handler runs. If so, a reset succeeds even if it finds no command:
+ * after a failed reset the error handler would go on to a wider one.
  */
 static bool conv_in_recovery(const struct Scsi_Host *shost)
 {

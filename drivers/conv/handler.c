@@ -2,13 +2,13 @@
 /*
  * The device handler (scsi_dh) of a claimed device. A handler such as ALUA's makes the mid-layer
  * retry commands that end with certain unit attentions. On the lower device this would hide the
- * unit attentions from the upper device. So while a device is claimed, smq_conv replaces its
- * handler by one that leaves all decisions to the mid-layer. The upper device has the same INQUIRY
- * data, so it gets a handler of its own.
+ * unit attentions from the upper device. So while a device is claimed, smq_conv replaces the
+ * device's handler by one that leaves all decisions to the mid-layer. The upper device has the same
+ * INQUIRY data, so it gets a handler of its own.
  *
- * The mid-layer exports no function that detaches a handler. So smq_conv exchanges sdev->handler
- * itself, which the mid-layer reads for each command. The device keeps the data and the module
- * reference of the former handler meanwhile.
+ * The mid-layer exports no function that detaches a handler. So smq_conv itself exchanges
+ * sdev->handler, which the mid-layer reads for each command. The device keeps the data and the
+ * module reference of the former handler meanwhile.
  */
 #include <scsi/scsi_dh.h>
 

@@ -20,9 +20,9 @@ static DEFINE_MUTEX(conv_make_lock);
 static LIST_HEAD(conv_hosts);	/* all upper hosts; under conv_lock */
 
 /*
- * Lock class of the upper hosts' scan_mutex. When a lower device is removed, the lower host's
- * scan_mutex is held, and the removal of the upper device takes the upper host's scan_mutex: the
- * two nest.
+ * The upper hosts' scan_mutex needs a lock class of its own, because it nests inside a lower
+ * host's: the lower one is held while a lower device is removed, and the removal of the upper
+ * device takes the upper one.
  */
 static struct lock_class_key conv_scan_key;
 
@@ -69,9 +69,9 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 	conv_host_copy(host->shost, lower);
 	lockdep_set_class(&host->shost->scan_mutex, &conv_scan_key);
 	/*
-	 * The lower host is not the parent, because it may be removed before the upper host. DMA
-	 * memory must be mapped for the lower host's DMA device: if a host has a parent already,
-	 * smq_host_add() uses its second argument for DMA only.
+	 * The lower host is not the parent, because it may be removed before the upper host. Set
+	 * the parent here: then smq_host_add() uses its second argument only as the device for
+	 * which DMA memory is mapped.
 	 */
 	host->shost->shost_gendev.parent = conv_root;
 	get_device(lower->dma_dev);
@@ -151,8 +151,8 @@ void conv_host_put(struct conv_host *ch)
 }
 
 /*
- * Returns any claimed device, of any host, with a reference for put_device(). Returns NULL if no
- * device is claimed.
+ * Returns any claimed device, of any host, with a reference that the caller drops by put_device().
+ * Returns NULL if no device is claimed.
  */
 struct scsi_device *conv_host_any_lower(void)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Limits of the lower queue that change while the device is claimed: mpi3mr and usb-storage do
- * this. A work item sets the upper queue to the new limits. Each command is checked as long as
- * there may be requests that were built with the former limits. If block I/O is too large, the
+ * Some lower LLDs (mpi3mr, usb-storage) change the limits of their queue while the device is
+ * claimed. A work item then sets the upper queue to the new limits. Each command is checked as long
+ * as there may be requests that were built with the former limits. If block I/O is too large, the
  * lower request has only the part that fits, and the upper mid-layer sends the rest. Other commands
  * that are too large end with DID_ERROR. So no request that exceeds the current limits reaches the
  * lower LLD.
@@ -17,8 +17,8 @@
 #include "conv.h"
 
 /*
- * How long commands are still checked after a change. By then a submitter that was preempted has
- * sent the request that it had built with the former limits.
+ * How long commands are checked after a change: long enough for a preempted submitter to send a
+ * request that it built with the former limits.
  */
 #define CONV_SETTLE	HZ
 
@@ -73,7 +73,8 @@ static bool conv_limits_hold(const struct queue_limits *lim, const struct conv_l
 }
 
 /*
- * Sets the upper queue to the lower limits. Runs again after CONV_SETTLE, and then ends the checks.
+ * Sets the upper queue's limits to the lower ones. Runs again after CONV_SETTLE, and then ends the
+ * checks of commands.
  */
 static void conv_limits_work(struct work_struct *work)
 {
@@ -122,8 +123,8 @@ static unsigned int conv_limits_fit(const struct conv_limits *now, const struct 
 		if (i == now->max_segments || bytes == max)
 			break;
 		/*
-		 * There is a gap before this entry. Only the first entry may begin off the
-		 * boundary, and only the last one may end off the boundary.
+		 * Stop at a gap: only the first entry may begin off the boundary, and only the
+		 * last one may end off the boundary.
 		 */
 		if (i && (sg->offset | end) & now->virt_boundary_mask)
 			break;
@@ -161,7 +162,7 @@ static bool conv_limits_set_blocks(u8 *cdb, unsigned int blocks)
 }
 
 /**
- * conv_limits_check() - decides how much of a command is sent, after a change of the limits
+ * conv_limits_check() - after a change of the limits, decides how much of a command is sent
  * @cl: the claim
  * @scmd: the upper command
  * @excess: set to how many bytes at the end of its data do not fit; unchanged if all fit
@@ -193,7 +194,7 @@ bool conv_limits_check(struct conv_lun *cl, struct scsi_cmnd *scmd, unsigned int
 }
 
 /**
- * conv_limits_cut() - removes the data that does not fit from the lower command
+ * conv_limits_cut() - removes from the lower command the data that does not fit
  * @lower: the lower command, prepared with all of the data
  * @scmd: the upper command
  * @excess: how many bytes to leave out
@@ -238,7 +239,10 @@ void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd)
 	scsi_set_resid(scmd, scmd->sdb.length - lower->sdb.length + lower->resid_len);
 }
 
-/* Sets up the limits: the upper device's first commands are checked before conv_limits_take(). */
+/*
+ * Sets up the limits. The first commands of the upper device are checked against them, before
+ * conv_limits_take() is called.
+ */
 void conv_limits_init(struct conv_lun *cl)
 {
 	conv_limits_read(&cl->told, &cl->lower->request_queue->limits);

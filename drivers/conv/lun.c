@@ -5,7 +5,7 @@
 
 #include "conv.h"
 
-/* Sets the upper queue_depth to the lower one, after the lower one has changed. */
+/* Copies the lower device's queue_depth, which has changed, to the upper device. */
 static void conv_lun_follow(struct work_struct *work)
 {
 	struct conv_lun *cl = container_of(work, struct conv_lun, follow);
@@ -71,8 +71,8 @@ struct conv_lun *conv_lun_create(struct conv_host *ch, struct scsi_device *lower
 	if (err)
 		goto put;
 	/*
-	 * The upper host suspends, and is shut down, before the lower device: so commands that sd
-	 * sends at that time (SYNCHRONIZE CACHE) still reach the lower device.
+	 * Make the upper host suspend, and shut down, before the lower device: commands that sd
+	 * sends at that time (SYNCHRONIZE CACHE) must still reach the lower device.
 	 */
 	cl->link = device_link_add(&ch->smq->shost->shost_gendev, &lower->sdev_gendev,
 				   DL_FLAG_STATELESS);
@@ -134,7 +134,7 @@ void conv_lun_end(struct conv_lun *cl)
 	list_del(&cl->node);
 	mutex_unlock(&conv_lock);
 	cancel_work_sync(&cl->add);
-	/* Also finds an upper device that a scan is just adding; its removal waits for the scan. */
+	/* Also finds an upper device that a scan is just adding: its removal waits for the scan. */
 	upper = conv_lun_upper(cl);
 	if (upper) {
 		scsi_remove_device(upper);
@@ -166,7 +166,7 @@ int conv_lun_init(struct smq_host *host, struct scsi_device *upper)
 		    lower->lun == upper->lun) {
 			cl->uppers++;
 			cu->cl = cl;
-			/* The lower LLD may have set this before the first INQUIRY. */
+			/* The first INQUIRY uses this length, which the lower LLD may have set. */
 			upper->inquiry_len = lower->inquiry_len;
 			err = 0;
 			break;

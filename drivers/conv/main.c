@@ -19,14 +19,14 @@ static int conv_probe(struct scsi_device *lower)
 	if (!cl)
 		return -ENODEV;
 	/*
-	 * The block layer counts the users of a queue per CPU while the queue has a disk. Without
-	 * a disk all CPUs would write one atomic counter for each request.
+	 * Count the users of the queue per CPU. The block layer does this only for a queue that has
+	 * a disk: without a disk all CPUs would write one atomic counter for each request.
 	 */
 	percpu_ref_switch_to_percpu(&lower->request_queue->q_usage_counter);
 	dev_set_drvdata(&lower->sdev_gendev, cl);
 	/*
-	 * The former driver sends no more commands: sd has sent its last one, SYNCHRONIZE CACHE, in
-	 * remove.
+	 * The former driver sends no more commands: sd sent its last one, SYNCHRONIZE CACHE, before
+	 * its remove operation returned.
 	 */
 	cl->cmds_before_claim = atomic_read(&lower->iorequest_cnt);
 	conv_handler_replace(cl);

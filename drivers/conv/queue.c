@@ -31,7 +31,7 @@ static noinline bool conv_failed(struct scsi_cmnd *scmd, const struct conv_cmd *
 	 * Leave out the bits that the lower mid-layer sets for itself: the upper one sets its own.
 	 */
 	scmd->result = lower->result & 0xff00ff;
-	/* The request did not reach the lower mid-layer. */
+	/* An error without a result: the request did not reach the lower mid-layer. */
 	if (!lower->result && error)
 		scmd->result = DID_ERROR << 16;
 	memcpy(scmd->sense_buffer, lower->sense_buffer, SCSI_SENSE_BUFFERSIZE);
@@ -74,15 +74,15 @@ SMQ_END_IO(conv_end_io, rq, error)
 		conv_limits_mend(lower, scmd);
 	if (unlikely(cu->cl->depth != READ_ONCE(cu->cl->lower->queue_depth)))
 		schedule_work(&cu->cl->follow);
-	/* Release: if error handling reads NULL here, it also sees the result. */
+	/* Release: if error handling reads NULL in cc->rq, it also sees the result. */
 	smp_store_release(&cc->rq, NULL);
 	/* Free the request before the command ends, so that the next command finds a lower tag. */
 	blk_mq_free_request(rq);
 	/*
 	 * If the lower request timed out, make the upper one time out as well: the upper mid-layer
-	 * then ends or retries the command. If it got only the result, it would stop the whole
-	 * upper host for its error handler. (If the upper timer expires by itself at this moment,
-	 * it starts once more.)
+	 * then ends or retries the command. If the upper mid-layer got only the result, it would
+	 * stop the whole upper host to run the error handler. (If the upper timer expires by itself
+	 * at this moment, it starts once more.)
 	 */
 	if (unlikely(timed_out))
 		blk_abort_request(scsi_cmd_to_rq(scmd));
@@ -118,10 +118,10 @@ static __always_inline void conv_prepare(struct scsi_cmnd *lower, struct scsi_cm
 }
 
 /*
- * Called for each command. At the first one of a batch it makes the block layer allocate as many
- * lower requests at once as the batch probably needs, and keep them in the submitter's plug, which
- * is being flushed. The block layer frees unused requests when the flush ends. If LUNs share their
- * tags, the block layer allocates requests one by one even so.
+ * Called for each command. For the first command of a batch it makes the block layer allocate at
+ * once as many lower requests as the batch probably needs. The block layer keeps them in the
+ * submitter's plug, which is being flushed, and frees unused ones when the flush ends. If LUNs
+ * share their tags, it allocates requests one by one all the same.
  */
 static __always_inline void conv_expect_batch(struct conv_hwq *ch, const struct scsi_cmnd *scmd)
 {
@@ -200,7 +200,7 @@ void conv_issue(struct smq_hwq *hwq)
 
 	if (!first)
 		return;
-	/* In the list the request that was added last comes first. */
+	/* The list begins with the request that was added last. */
 	if (SMQ_PLUG_IN_ORDER)
 		first = llist_reverse_order(first);
 	current->plug = NULL;

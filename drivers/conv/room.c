@@ -2,10 +2,10 @@
 /*
  * What happens when the lower host has no free tag: other LUNs have all tags, or the LUN already
  * has its share of the shared tags. Submitters to devices that are not claimed sleep until a tag is
- * free, and get tags in turn. A submitter to an upper device may not sleep: its command goes back
+ * free, and get tags in turn. A submitter to an upper device must not sleep: its command goes back
  * to the upper mid-layer, which tries again later. By then a sleeping submitter has nearly always
- * taken the tag that was free. So each claim has a work item that sleeps until it gets a tag, one
- * at a time, and keeps the tag for the next command.
+ * taken the tag that was free. So each claim has a work item that sleeps until it gets a tag, and
+ * keeps this one tag for the next command.
  */
 #include <linux/blk-mq.h>
 #include <scsi/scsi_cmnd.h>

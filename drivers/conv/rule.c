@@ -113,7 +113,7 @@ static ssize_t rules_show(struct device_driver *drv, char *buf)
 	return len;
 }
 
-/* "WWID" adds a rule, "-WWID" removes it. Neither changes anything for a device that exists. */
+/* "WWID" adds a rule, "-WWID" removes it. Neither affects a device that exists already. */
 static ssize_t rules_store(struct device_driver *drv, const char *buf, size_t count)
 {
 	char *text = kstrndup(buf, count, GFP_KERNEL), *wwid;

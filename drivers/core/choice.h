@@ -13,7 +13,7 @@ struct smq_lun_core;
 /**
  * struct smq_choice - the policy that a host has chosen
  * @lock: held while the policy or a depth changes, and while a LUN is set up or removed; a mutex,
- *	because these sleep. Protects @policy, @knobs, @looking and smq_host_core.raised
+ *	because all of this may sleep. Protects @policy, @knobs, @looking and smq_host_core.raised
  * @policy: the chosen policy, NULL for "direct"; smq_host.policy is the same, or NULL while
  *	the policy has nothing to do. Read inside an RCU read-side section
  * @knobs: settings of all policies, struct smq_knobs.node
@@ -28,7 +28,7 @@ struct smq_lun_core;
  * @live: number of policies of this host that have not been freed yet; atomic because each is freed
  *	by a work item of its own, without @lock
  *
- * Lifetime: that of the host.
+ * Lifetime: as long as the host.
  */
 struct smq_choice {
 	struct mutex lock;	/* see @lock above */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Commands: preparation, completion, and the worker for those that may sleep. */
+/* Commands: preparation, completion, and the worker for commands that have to sleep. */
 #include <linux/export.h>
 
 #include "core.h"
@@ -74,7 +74,7 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 	while (unlikely(!*mine)) {
 		int state = atomic_read(&cmd->state);
 
-		/* SMQ_OWNED: the submitter has left queue_cmd since smq_cmd_own() failed. */
+		/* SMQ_OWNED: the submitter has left queue_cmd since smq_cmd_own() failed; retry. */
 		if (state != SMQ_SUBMITTING && state != SMQ_OWNED)
 			return false;
 		*mine = smq_cmd_leave_ended(cmd);
@@ -203,7 +203,7 @@ smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st)
 EXPORT_SYMBOL_GPL(smq_cmd_refused);
 
 /**
- * smq_cmd_defer() - queues a command for the LLD's work(), in process context
+ * smq_cmd_defer() - makes the worker call the LLD's work() for a command, in process context
  * @cmd: a command that queue_cmd owns; the worker owns it after the call
  *
  * For commands that have to sleep, because queue_cmd may not sleep. The worker runs on the

@@ -31,9 +31,8 @@
  * @faults: fault injection
  * @debugfs: the host's directory in debugfs smq/
  *
- * Lifetime: that of struct Scsi_Host, in which it lies behind the LLD's private area. All fields
- * but @eh end with smq_host_free(). A reset by ioctl may read @eh later, on a file that was opened
- * before.
+ * Lifetime: that of struct Scsi_Host, in which it lies behind the LLD's private area. After
+ * smq_host_free() only @eh is used: a reset by ioctl on a file that was opened before may read it.
  */
 struct smq_host_core {
 	struct smq_host *host;
@@ -52,7 +51,7 @@ struct smq_host_core {
 /**
  * struct smq_hwq_core - the layer's own part of a hardware queue
  * @hwq: the hardware queue
- * @refused: commands that the LLD refused because the queue was full, and those that came later. A
+ * @refused: commands that the LLD refused because the queue was full, and later commands. A
  *	command that has room in the inner depth keeps that room. SMQ_DETOUR_FULL is set while the
  *	list has commands, or while some of them are on their way to the LLD
  * @move: commands of other hardware queues that are moved here; on cache lines of its own,
@@ -71,7 +70,7 @@ struct smq_hwq_core {
  * @sdev: the LUN
  * @probed: lun_init has returned 0, and lun_exit must be called; under the host's eh lock, so
  *	that no reset works on a LUN that is being removed
- * @policy: the chosen policy's part of it; written under the host's policy lock, read
+ * @policy: the chosen policy's part of the LUN; written under the host's policy lock, read
  *	inside an RCU read-side section
  * @depth: its inner depth
  *

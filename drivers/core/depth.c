@@ -323,7 +323,7 @@ bool smq_depth_is_reduced(struct smq_host *host)
  * later. With a holding policy it sets the inner depth, and the mid-layer's queue_depth is
  * larger. So LLDs must not call scsi_change_queue_depth().
  *
- * Context: may sleep. Return: the mid-layer's queue_depth now, held commands included.
+ * Context: may sleep. Return: the mid-layer's new queue_depth, which also limits held commands.
  */
 int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 {

@@ -14,8 +14,8 @@
  * @last_full: when the device last said TASK SET FULL, in jiffies
  * @last_ramp: when @depth last grew, in jiffies
  * @refusing_since: when the device began to refuse commands, in jiffies | 1; 0 once it has
- *	completed a command with GOOD. Written without a lock: a race shifts the time by
- *	one command
+ *	completed a command with GOOD. Written without a lock: a race makes the time wrong
+ *	by at most one command
  * @lock: protects changes of the first four fields: completions on all CPUs change them
  * @map: the budget map that the layer made for the LUN. It is only compared with the LUN's
  *	map, which may be one that the mid-layer made
@@ -26,7 +26,7 @@
  * @listed: the policy may have commands in lists of its own. Atomic: the CPU that adds a command
  *	sets it; a dispatcher clears it before it asks the policy for the next command
  *
- * Lifetime: that of the LUN's smq_lun_core.
+ * Lives in the LUN's smq_lun_core.
  */
 struct smq_depth {
 	unsigned int depth;

@@ -25,7 +25,8 @@ smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 
 	/*
-	 * The command is held, or was held for long: the device has not had the whole timeout yet.
+	 * If the command is held, or was held for long, the device has not had the whole timeout
+	 * yet.
 	 */
 	if (smq_hold_timed_out(cmd))
 		return SCSI_EH_RESET_TIMER;
@@ -92,7 +93,7 @@ static int smq_abort_cmd(struct smq_host *host, struct smq_cmd *cmd)
 
 	/*
 	 * The timer starts before queuecommand: wait for a queue_cmd that is under way. The
-	 * mid-layer has marked the command, so after this no policy gives it to the LLD, nor
+	 * mid-layer has marked the command, so after this no policy gives it to the LLD or
 	 * holds it again.
 	 */
 	synchronize_rcu();

@@ -12,8 +12,8 @@
  * @lock: held during a reset, so that only one runs at a time, and briefly by the removal of the
  *	host and of its LUNs; a mutex, because resets sleep
  * @removing: the host is being removed: no more resets by ioctl or changes of policy. Written
- *	under @lock. Read under @lock or the policy lock: removal takes the policy lock once
- *	after it has set this
+ *	under @lock, read under @lock or the policy lock. After removal has set this, it takes
+ *	and drops the policy lock, to wait for a change of policy that did not see it
  * @timeouts: commands whose block timer expired. This and the following counters are atomic because
  *	any CPU may change them. They change rarely, so a shared cache line does no harm
  * @aborts: aborts that the mid-layer asked for

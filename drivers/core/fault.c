@@ -4,9 +4,9 @@
  * to it before the LLD gets it and after the LLD has completed it. A static branch skips all
  * of this while no host has faults.
  *
- * A dropped, lost or late command is in the state SMQ_WITHHELD: this file has it, and the LLD does
- * not. Error handling takes it back by smq_fault_take_back(). A late command also ends when its
- * delay is over.
+ * A dropped, lost or late command (SMQ_FAULT_DROPPED, _LOST, _TIMEOUT) is in the state
+ * SMQ_WITHHELD: this file has it, and the LLD does not. Error handling takes it back by
+ * smq_fault_take_back(). A late command also ends when its delay is over.
  */
 #include <linux/export.h>
 #include <linux/jiffies.h>
@@ -29,7 +29,8 @@ EXPORT_SYMBOL_GPL(smq_faults);
  * @cmd: the command
  * @kind: the fault
  * @due: for SMQ_FAULT_TIMEOUT: when to complete the command, in jiffies
- * @blocks: the CDB's number of blocks; this field and the following ones are for SMQ_FAULT_SHORT
+ * @blocks: original number of blocks in the CDB; this field and the following ones are for
+ *	SMQ_FAULT_SHORT
  * @length: original length of the buffer, in bytes
  * @nents: original number of scatterlist entries
  * @last: the scatterlist entry in which the first half ends
@@ -79,7 +80,7 @@ static void smq_faults_update(struct smq_host_faults *faults)
  * smq_fault_changed() - makes changed settings of a host take effect
  * @host: the host
  *
- * For an LLD that called smq_fault_use(), after it has changed those settings.
+ * An LLD that called smq_fault_use() calls this after it has changed its settings.
  *
  * Context: may sleep.
  */
@@ -100,7 +101,7 @@ EXPORT_SYMBOL_GPL(smq_fault_changed);
 /**
  * smq_fault_use() - makes a host use the LLD's own settings
  * @host: from smq_host_alloc(), not added yet
- * @fault: must outlive the host
+ * @fault: the LLD's settings, which must outlive the host
  *
  * Context: any.
  */
@@ -166,7 +167,7 @@ static bool smq_fault_matches(const struct smq_fault *fault, const u8 *cdb)
  * @fault: the settings
  * @scmd: the command; each call counts it, so call this once for each command
  *
- * For the layer, and for an LLD's own kinds.
+ * The layer calls this for its kinds of faults, an LLD for the kinds that it has added.
  *
  * Context: any. Return: true if the command gets a fault.
  */
@@ -301,7 +302,7 @@ static void smq_faults_late(struct work_struct *work)
 		queue_delayed_work(faults->host->core->wq, &faults->late, next);
 }
 
-/* Withholds a command until error handling takes it back or, if it is late, its delay is over. */
+/* Withholds a command until error handling takes it back, or a late one until its delay is over. */
 static void smq_fault_withhold(struct smq_host_faults *faults, struct smq_fault_hit *hit)
 {
 	lockdep_assert_held(&faults->hits_lock);
@@ -334,8 +335,8 @@ static bool smq_fault_halve(struct smq_fault_hit *hit, struct scsi_cmnd *scmd)
 }
 
 /*
- * Sets a command's result, and returns true, if the kind of fault ends the command without
- * executing it.
+ * If this kind of fault ends a command without executing it: sets the command's result, and returns
+ * true.
  */
 static bool smq_fault_end_now(const struct smq_fault *fault, struct scsi_cmnd *scmd,
 			      enum smq_fault_kind kind)

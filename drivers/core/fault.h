@@ -21,10 +21,10 @@
  * @on: the host keeps the static branch on: from before the host's first fault until the host is
  *	removed. Written under @lock, read without it
  * @hits_lock: protects @hits; taken in interrupts too
- * @hits: commands with a fault that did not end them at once, struct smq_fault_hit
+ * @hits: a struct smq_fault_hit for each command whose fault did not end it at once
  * @late: completes late commands when their delay is over
  *
- * Lifetime: that of the host.
+ * Lifetime: part of struct smq_host_core.
  */
 struct smq_host_faults {
 	struct smq_host *host;

@@ -76,7 +76,7 @@ unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsign
 	unsigned int nr = 0;
 
 	lockdep_assert_held(&hold->lock);
-	/* Either this read sees what a reset has set, or the reset waits for this section. */
+	/* Either this sees that a reset has set @frozen, or the reset waits for this section. */
 	if (READ_ONCE(hold->host->frozen))
 		return 0;
 	list_for_each_entry_safe(cmd, next, &hold->cmds, node) {

@@ -192,8 +192,8 @@ static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl
 /**
  * smq_host_alloc() - allocates a host with its hardware queues
  * @lld: its LLD
- * @tmpl: what SMQ_LLD_TEMPLATE() defined for it
- * @cfg: its numbers of queues, commands, targets and LUNs; not used after the call
+ * @tmpl: what SMQ_LLD_TEMPLATE() defined for the LLD
+ * @cfg: the host's numbers of queues, commands, targets and LUNs; not used after the call
  *
  * Between this call and smq_host_add() the LLD fills its private areas and may
  * still change limits in host->shost.
@@ -252,7 +252,7 @@ EXPORT_SYMBOL_GPL(smq_host_alloc);
 /**
  * smq_host_add() - makes a host known to the mid-layer
  * @host: from smq_host_alloc()
- * @parent: its device
+ * @parent: the host's parent in sysfs
  *
  * The LLD may get commands from here on. The LLD then calls scsi_scan_host() or scsi_add_device()
  * to find its targets.
@@ -264,7 +264,7 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 {
 	int err;
 
-	/* Allocate tags for commands that a policy may hold; advertise them only with a policy. */
+	/* Allocate tags also for held commands. Without a holding policy, advertise only @depth. */
 	host->shost->can_queue = host->depth + host->extra;
 	err = scsi_add_host(host->shost, parent);
 	host->shost->can_queue = host->depth;
@@ -322,7 +322,7 @@ void smq_host_free(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_host_free);
 
-/* Maps the default queues to all CPUs, then the poll queues. There are no read queues. */
+/* Maps all CPUs to the default queues, and again to the poll queues. There are no read queues. */
 void smq_map_queues(struct Scsi_Host *shost)
 {
 	struct smq_host *host = smq_shost_to_host(shost);

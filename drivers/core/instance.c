@@ -183,8 +183,8 @@ void smq_no_policy_remove(struct smq_host *host)
 }
 
 /*
- * Called when the host no longer has the policy: the end of the last command that the policy has
- * seen will free it. Context: any.
+ * Called when the host no longer has the policy. The policy is freed after the last command that it
+ * has seen ends. Context: any.
  */
 void smq_policy_retire(struct smq_policy *policy)
 {

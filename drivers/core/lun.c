@@ -106,8 +106,8 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 		host->lld->lun_exit(host, sdev);
 
 	mutex_lock(&host->core->eh.lock);
-	/* Code that walks the host's LUNs under this lock skips a LUN without hostdata. */
 	mutex_lock(&host->core->choice.lock);
+	/* Code that walks the host's LUNs under choice.lock skips a LUN without hostdata. */
 	sdev->hostdata = NULL;
 	/* Do this before the policy's part is freed: the list's dispatch uses that part. */
 	smq_hold_exit(&lun->core->depth.wait);

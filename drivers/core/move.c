@@ -54,7 +54,10 @@ EXPORT_SYMBOL_GPL(smq_cmd_may_move);
  */
 bool smq_hwq_is_open(const struct smq_hwq *hwq)
 {
-	/* The CPU that closes the queue waits for a grace period, then for the foreign commands. */
+	/*
+	 * The queue may close right after this read: the CPU that closes it waits for a grace
+	 * period, then for the foreign commands.
+	 */
 	return READ_ONCE(hwq->core->move.open) && !smq_hwq_is_full(hwq);
 }
 EXPORT_SYMBOL_GPL(smq_hwq_is_open);
@@ -73,7 +76,7 @@ void smq_move_end(struct smq_cmd *cmd)
 }
 
 /*
- * Moves a command to another hardware queue. A policy has seen the command. Context: inside an RCU
+ * Moves a command, which a policy must have seen, to another hardware queue. Context: inside an RCU
  * read-side section; the caller owns the command.
  */
 void smq_move(struct smq_cmd *cmd, struct smq_hwq *to)

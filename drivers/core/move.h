@@ -32,7 +32,7 @@ struct smq_host_move {
  * struct smq_hwq_move - a hardware queue as the target of moved commands
  * @foreign: number of commands that it has from other hardware queues; atomic because any CPU
  *	moves and completes them
- * @open: one of its CPUs is online. Written by CPU hotplug, read inside the RCU
+ * @open: at least one of its CPUs is online. Written by CPU hotplug, read inside the RCU
  *	read-side section in which a command is moved
  */
 struct smq_hwq_move {

@@ -68,7 +68,7 @@ static void smq_policy_drain(struct smq_policy *old)
 	}
 }
 
-/* Clears the pointer to the policy's part in all LUNs, even in those that are being removed. */
+/* Clears each LUN's pointer to its part of the policy, even if the LUN is being removed. */
 static void smq_policy_drop_luns(struct smq_host *host)
 {
 	struct scsi_device *sdev;
@@ -96,7 +96,7 @@ static int smq_policy_add_luns(struct smq_policy *policy)
 
 /*
  * Changes the policy of a host. @ops: NULL for "direct"; otherwise the call takes over the caller's
- * reference to its module. Context: policy lock; may sleep.
+ * reference to the policy's module. Context: policy lock; may sleep.
  */
 static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops *ops)
 {

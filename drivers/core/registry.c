@@ -204,7 +204,7 @@ EXPORT_SYMBOL_GPL(smq_policy_unregister);
 
 /**
  * smq_policy_knobs() - finds a policy's settings, for an attribute of its group
- * @dev: the device that the attribute was called with
+ * @dev: the device that the attribute's show or store was called with
  * @ops: the policy
  *
  * Context: may sleep. Return: the settings, valid while the attribute runs.
@@ -284,8 +284,8 @@ const struct smq_policy_ops *smq_registry_get(const char *name)
 }
 
 /*
- * Writes the names of all policies to @buf, the one called @chosen in brackets. Context: may sleep.
- * Return: the length of the text.
+ * Writes the names of all policies to @buf, separated by @between, and the name @chosen in
+ * brackets. Context: may sleep. Return: the length of the text.
  */
 int smq_registry_list(char *buf, size_t size, const char *chosen, const char *between)
 {

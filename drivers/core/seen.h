@@ -67,12 +67,12 @@ static inline void smq_seen_end(struct smq_cmd *cmd)
 	percpu_ref_put(&policy->refs);
 }
 
-/* Asks the policy where a command goes. Returns NULL if it is held. Not on the hot path. */
+/* Asks the policy where a command goes. Returns NULL if the command is held. Not the hot path. */
 static inline struct smq_hwq *smq_seen_queue(struct smq_cmd *cmd, bool last)
 {
 	struct smq_policy *policy = cmd->seen->policy;
 
-	/* A policy that is no longer effective is not asked. */
+	/* Do not ask a policy that is no longer effective. */
 	if (rcu_access_pointer(policy->host->policy) != policy)
 		return cmd->hwq;
 	cmd->seen->flags |= SMQ_SEEN_QUEUED;

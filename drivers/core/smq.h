@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the files of the layer share and LLDs do not see. */
+/* Declarations that the files of the layer share and that LLDs do not see. */
 #ifndef SMQ_CORE_H
 #define SMQ_CORE_H
 

@@ -15,7 +15,8 @@ static struct dentry *smq_debugfs;
 
 /*
  * Sums the counters of all CPUs. The CPUs may count meanwhile, so a sum is exact only when the host
- * is quiet. Reads done before queued, so that queued - done is never negative.
+ * is quiet. Reads the counters "done" first and "queued" last, so that queued - done is never
+ * negative.
  */
 static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The tracepoints, and the calls behind them: an LLD's queuecommand contains only
- * the static branch, so the event's code stays out of its hot path.
+ * The tracepoints, and the functions that write their events for LLDs: an LLD's queuecommand
+ * contains only the static branch and a call, so the event's code stays out of its hot path.
  */
 #include <linux/export.h>
 #include <smq/lld.h>

@@ -54,7 +54,7 @@ void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 
 	lockdep_assert_held(&host->core->choice.lock);
 	rcu_assign_pointer(host->policy, policy);
-	/* A submitter that sees only one of the two changes runs as "direct"; wait for it. */
+	/* A submitter that sees only the new pointer or only the new bit runs as "direct": wait. */
 	for (i = 0; i < host->nr_hwqs; i++)
 		assign_bit(SMQ_DETOUR_POLICY, &host->hwq[i]->detour, policy);
 	synchronize_rcu();
@@ -94,8 +94,10 @@ static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_polic
 }
 
 /*
- * Called while the policy has nothing to do, as far as the layer knows: begins a look, or ends it
- * and makes the host run as "direct". Returns the time until the next check, in jiffies.
+ * Called while the policy has nothing to do, as far as the layer knows. If the host runs as
+ * "direct", begins a look, unless the host got no commands since the last look. Otherwise makes the
+ * host run as "direct", but not before the end of a look. Returns the time until the next check, in
+ * jiffies.
  */
 static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy *policy)
 {
@@ -170,8 +172,8 @@ void smq_policy_found_use(struct smq_host *host)
 EXPORT_SYMBOL_GPL(smq_policy_found_use);
 
 /*
- * Starts the periodic checks whether the chosen policy has something to do. The policy holds
- * commands, or has the operation has_use. Context: policy lock.
+ * Starts the periodic checks whether the chosen policy has something to do. Only for a policy that
+ * holds commands or has the operation has_use. Context: policy lock.
  */
 void smq_use_begin(struct smq_host *host)
 {
@@ -186,8 +188,8 @@ void smq_use_begin(struct smq_host *host)
 }
 
 /*
- * Ends the effective policy. The device then has no more commands than its depth, unless
- * lowering timed out. Context: policy lock; may sleep.
+ * Makes the host run as "direct". After the call the device has no more commands than its depth,
+ * unless smq_depth_lower() timed out. Context: policy lock; may sleep.
  */
 void smq_use_end(struct smq_host *host)
 {

@@ -30,8 +30,8 @@ EXPORT_SYMBOL_GPL(smq_policy_passes);
 
 /*
  * Called for each command on its way to the LLD if the host has an effective policy or the hardware
- * queue is full. Returns the hardware queue that the command goes to, or NULL if it is held. The
- * host may have dropped the policy since the caller checked: host->policy is NULL then.
+ * queue is full. Returns the hardware queue that the command goes to, or NULL if the command is
+ * held. If the host has dropped the policy since the caller checked, host->policy is NULL here.
  */
 struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last)
 {
@@ -88,7 +88,7 @@ void smq_policy_uncommitted(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
 
-	/* Release: the CPU that clears the mark then commits all commands queued before it. */
+	/* Release: the CPU that clears the mark commits all commands queued before this. */
 	if (policy)
 		atomic_set_release(&policy->hwqs[hwq->index]->uncommitted, 1);
 }
@@ -175,8 +175,8 @@ bool smq_policy_full(struct smq_cmd *cmd)
 	    (!cmd->seen && !smq_seen_begin(smq_host_chosen_policy(cmd->hwq->host), cmd)))
 		return false;
 	/*
-	 * The mid-layer counts the commands that the layer does not count: use its count, less
-	 * this command.
+	 * The mid-layer counts the commands that the layer does not count: use the mid-layer's
+	 * number, less this command.
 	 */
 	smq_depth_full(&smq_cmd_lun(cmd)->depth,
 		       scsi_device_busy(smq_cmd_to_scmd(cmd)->device) - 1);

@@ -263,7 +263,7 @@ void smq_wait_dispatch_lun(struct smq_hold *hold)
 	struct smq_policy_lun *lun = rcu_dereference(core->policy);
 	LIST_HEAD(list);
 
-	/* Either this read sees what a reset has set, or the reset waits for this section. */
+	/* Either this sees that a reset has set @frozen, or the reset waits for this section. */
 	if (READ_ONCE(hold->host->frozen))
 		return;
 	if (smq_wait_grant(depth, &list)) {
@@ -439,7 +439,7 @@ void smq_wait_dispatch_hwq(struct smq_hold *hold)
 	if (!nr)
 		clear_bit(SMQ_DETOUR_FULL, &core->hwq->detour);
 	spin_unlock_irqrestore(&hold->lock, flags);
-	/* The next run issues the commands that came meanwhile, so that this run ends. */
+	/* Leave commands that came meanwhile to the next run: otherwise this one may never end. */
 	if (nr && took && room)
 		smq_hold_kick(hold);
 }

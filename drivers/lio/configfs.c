@@ -95,7 +95,7 @@ int lio_post_link(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 	return err;
 }
 
-/* Removes the device, even with commands in flight. Resets find the LUN until then. */
+/* Removes the device, even with commands in flight. Until it is gone, resets find the LUN. */
 void lio_pre_unlink(struct se_portal_group *se_tpg, struct se_lun *se_lun)
 {
 	struct lio_tpg *tpg = lio_se_to_tpg(se_tpg);

@@ -17,7 +17,7 @@
 
 struct lio_host;
 
-/* Mark of a LUN in lio_tpg.luns that is being removed: a scan no longer finds it. */
+/* Marks a LUN in lio_tpg.luns as being removed: scans no longer find the LUN. */
 #define LIO_GOING	XA_MARK_0
 
 /**
@@ -95,7 +95,7 @@ static inline struct lio_tpg *lio_se_to_tpg(struct se_portal_group *se_tpg)
 /* fabric.c */
 extern const struct target_core_fabric_ops lio_ops;
 
-/* configfs.c; lio_root and lio_config are for all hosts: main.c sets them before the first one */
+/* configfs.c; all hosts use lio_root and lio_config, which main.c sets before the first host */
 extern struct device *lio_root;
 extern struct smq_host_config lio_config;
 extern struct configfs_attribute *lio_tpg_attrs[];

@@ -44,7 +44,7 @@ static bool lio_may_run_here(const struct lio_lun *ll, struct scsi_cmnd *scmd)
 	default:
 		return false;
 	}
-	/* LIO may have to allocate protection information. */
+	/* For protection information LIO may have to allocate memory, and sleep. */
 	return scsi_get_prot_op(scmd) == SCSI_PROT_NORMAL && !READ_ONCE(ll->attrib->pi_prot_type) &&
 	       !smq_target_wants_queue(ll->attrib);
 }
@@ -125,7 +125,7 @@ static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct
 	if (lio_may_run_here(smq_lun_priv(scmd->device), scmd))
 		return lio_submit(cmd, true);
 
-	/* LIO would copy as many bytes as the CDB's length field says, even beyond its end. */
+	/* LIO would copy as many bytes as the CDB's length field says, even beyond the CDB. */
 	if (scmd->cmnd[0] == VARIABLE_LENGTH_CMD && scsi_command_size(scmd->cmnd) > scmd->cmd_len) {
 		scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x24, 0);
 		scsi_set_resid(scmd, scsi_bufflen(scmd));

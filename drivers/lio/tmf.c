@@ -23,7 +23,7 @@
  * struct lio_tmf - a task management function
  * @se: LIO's part
  * @refs: the waiter has one reference, and LIO has one until release_cmd; atomic, because
- *	either may be dropped last
+ *	both may be dropped at the same time
  * @answered: completed once @response is set
  * @response: LIO's answer, a TMR_* value
  *
@@ -107,7 +107,7 @@ int lio_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 			return -ETIMEDOUT;
 		usleep_range(1000, 2000);
 	}
-	/* Wait until smq_cmd_done() has completed it. */
+	/* Wait until smq_cmd_done() has completed the command. */
 	synchronize_rcu();
 	return 0;
 }
@@ -135,7 +135,7 @@ static bool lio_count_sent(struct request *rq, void *data)
 
 /*
  * Waits until LIO has released all commands in the scope. After @deadline a host reset goes on
- * waiting; the others return -ETIMEDOUT.
+ * waiting; the other resets return -ETIMEDOUT.
  */
 static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
 {
@@ -155,7 +155,7 @@ static int lio_wait_released(struct lio_scope *scope, unsigned long deadline)
 		}
 		usleep_range(1000, 2000);
 	}
-	/* Wait until smq_cmd_done() has completed the last of them. */
+	/* Wait until smq_cmd_done() has completed the last command. */
 	synchronize_rcu();
 	return 0;
 }

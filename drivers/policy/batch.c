@@ -15,7 +15,7 @@
  * struct batch_knobs - the limits at which a batch is given to the LLD
  * @requests: commands held for a hardware queue
  * @bytes: data of these commands, in bytes
- * @usecs: time since the first of them was held, in microseconds
+ * @usecs: time since the first of these commands was held, in microseconds
  *
  * Read with READ_ONCE: settings take effect on the commands that follow.
  */

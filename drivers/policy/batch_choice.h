@@ -39,7 +39,7 @@
  * @run: number of commands so far in the block layer's present batch
  * @natural: number of commands in the block layer's last complete batch
  * @look: how many samples are to be taken soon
- * @expensive: holding pays
+ * @expensive: the doorbell is expensive, so it pays to hold commands
  */
 struct smq_batch {
 	unsigned int cost[SMQ_BATCH_SAMPLES];
@@ -69,7 +69,7 @@ struct smq_batch_now {
 
 /* What to do with the held commands. */
 enum smq_batch_choice {
-	SMQ_BATCH_WAIT,		/* wait for more commands, or until their time is over */
+	SMQ_BATCH_WAIT,		/* keep them until more commands come, or their time is over */
 	SMQ_BATCH_GO,		/* give all of them to the LLD */
 };
 
@@ -126,9 +126,9 @@ static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
 }
 
 /*
- * Whether a new command may pass: always while doorbells are cheap. If doorbells are expensive,
- * commands pass while the block layer's batches are large: such a batch shares one doorbell
- * already, and to hold its commands would cost more than it gains.
+ * Whether a new command goes to the LLD without being held: always while doorbells are cheap. If
+ * doorbells are expensive, only while the block layer's batches are large: the commands of such a
+ * batch share one doorbell already, and to hold them would cost more than it gains.
  */
 static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, bool last)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The policy "bucket": many CPUs, one hardware queue. One CPU at a time has the right to dispatch
- * for the queue: the dispatcher. It gives the LLD its own commands, and those that other CPUs have
- * put into their buckets meanwhile. The other CPUs do not wait for the LLD's lock or its doorbell.
+ * for the queue: the dispatcher. It gives its own commands to the LLD, and also those that other
+ * CPUs have put into their buckets. So the other CPUs do not wait for the LLD's lock or doorbell.
  * bucket_choice.h has the protocol.
  */
 #include <linux/preempt.h>
@@ -50,7 +50,7 @@ struct bucket {
  * @nr: number of buckets; 0 for a poll queue, whose commands all go to the LLD at once
  * @buckets: array of @nr buckets; CPU n has bucket n % @nr
  * @handovers: how often a dispatcher left the rest to workers. Not exact, because it is changed
- *	without a lock, after the dispatcher has given the right back: only shown to users
+ *	without a lock, after the dispatcher has given back its right: only shown to users
  * @taken: commands that the dispatcher has taken from buckets and has not given to the LLD yet;
  *	only the dispatcher uses the list
  * @hwq: the hardware queue

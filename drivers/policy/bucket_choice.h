@@ -3,13 +3,14 @@
  * The policy "bucket": which CPU dispatches. This code does not depend on the kernel:
  * tests/host runs it through every interleaving of a few CPUs.
  *
- * A hardware queue has one word: a bit for the dispatch right, and a bit for each bucket that may
- * have commands for the dispatcher. A CPU that finds no bit set takes the right, and its command
- * goes to the LLD at once, as without a policy. Otherwise the CPU puts the command into its bucket.
- * Then it sets the bucket's bit and asks for the right in one atomic operation. If the CPU gets the
- * right, it dispatches the commands of all buckets. If not, the present dispatcher finds the bit:
- * it gives the right back by a compare-and-exchange that fails while any bit is set, and then it
- * dispatches once more. So no command is left behind, whenever its bit was set.
+ * A hardware queue has one word: a bit for the right to dispatch, and a bit for each bucket that
+ * may have commands for the dispatcher. If a CPU finds no bit set, it takes the right, and its
+ * command goes to the LLD at once, as without a policy. If a bit is set, the CPU puts the command
+ * into its bucket. Then it sets the bucket's bit and asks for the right in one atomic operation. If
+ * the CPU gets the right, it dispatches the commands of all buckets. If not, the present dispatcher
+ * finds the bit: it gives the right back by a compare-and-exchange that fails while any other bit
+ * is set. If this fails, the dispatcher dispatches once more. So no command is left behind,
+ * whenever its bit was set.
  *
  * One more bit asks for the doorbell. The last command of a batch of the block layer may be in a
  * bucket while the LLD has others of that batch, without a doorbell. The bit makes the dispatcher
@@ -39,7 +40,7 @@
 #define SMQ_BUCKET_MAX		29
 /* The value of @own for a worker, and for a CPU that has emptied its bucket. */
 #define SMQ_BUCKET_NONE		SMQ_BUCKET_MAX
-/* A bit of smq_bucket.word: a CPU has the dispatch right. */
+/* A bit of smq_bucket.word: a CPU has the right to dispatch. */
 #define SMQ_BUCKET_HELD		0x40000000
 /*
  * Another bit: the LLD has commands without a doorbell. Each of the SMQ_BUCKET_MAX lower bits is
@@ -47,7 +48,7 @@
  */
 #define SMQ_BUCKET_COMMIT	0x20000000
 
-/* The fewest commands by which smq_bucket_pays() decides. */
+/* smq_bucket_pays() needs at least this many commands to decide. */
 #define SMQ_BUCKET_ENOUGH	64
 
 /**
@@ -57,7 +58,7 @@
  * @next: the bucket that the dispatcher looks at first, so that each has its turn; only the
  *	dispatcher changes this field and the next two
  * @all: commands dispatched; wraps
- * @by_other: of these, dispatched by another CPU than the one that queued them
+ * @by_other: of @all, those that another CPU than the one that queued them has dispatched
  */
 struct smq_bucket {
 	atomic_t word;
@@ -88,8 +89,8 @@ static void smq_bucket_kick(struct smq_bucket *b, unsigned int buckets);
 
 /*
  * Tries to let a new command pass, on a CPU with the bucket @own. Returns true if the caller has
- * got the right: it gives the command to the LLD at once and then calls smq_bucket_end_pass(). Also
- * returns false if there are commands in @own, because these go first.
+ * got the right: it gives the command to the LLD at once and then calls smq_bucket_end_pass().
+ * Returns false if any bit of the word is set, or if there are commands in @own: these go first.
  */
 static inline bool smq_bucket_try_pass(struct smq_bucket *b, unsigned int own)
 {
@@ -135,7 +136,7 @@ static inline void smq_bucket_mark(struct smq_bucket *b, unsigned int bucket)
 		atomic_or(1 << bucket, &b->word);
 }
 
-/* Returns the bucket of a mask whose turn it is. */
+/* Returns the bucket whose turn it is, of those in @mask. */
 static inline unsigned int smq_bucket_turn(const struct smq_bucket *b, unsigned int mask)
 {
 	unsigned int from = mask & -(1U << b->next);
@@ -213,9 +214,9 @@ static inline void smq_bucket_end_pass(struct smq_bucket *b, unsigned int budget
 }
 
 /*
- * Puts a command into the bucket of this CPU, @own, and has it dispatched. @last: no more commands
- * of the block layer's batch follow. @uncommitted, with @last: the LLD may have others of the batch
- * without a doorbell. @budget: see smq_bucket_run().
+ * Puts a command into the bucket of this CPU, @own, and makes sure that it is dispatched. @last: no
+ * more commands of the block layer's batch follow. @uncommitted, with @last: the LLD may have
+ * earlier commands of the batch without a doorbell. @budget: see smq_bucket_run().
  */
 static inline void smq_bucket_submit(struct smq_bucket *b, unsigned int own, struct smq_cmd *cmd,
 				     bool last, bool uncommitted, unsigned int budget)

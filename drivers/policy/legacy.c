@@ -220,7 +220,7 @@ static noinline void legacy_flush_plug(struct smq_legacy_queue *q)
 	spin_unlock_irq(&q->queue_lock);
 }
 
-/* Era 2013: the request function dropped the lock to put its device. */
+/* Era 2013: the request function dropped queue_lock for put_device(), and took it again. */
 static noinline void legacy_put_device(struct smq_legacy_queue *q)
 {
 	spin_lock_irq(&q->queue_lock);
@@ -297,7 +297,7 @@ static noinline void legacy_qcmd_wrapper(struct smq_host *host, struct smq_legac
 }
 
 /*
- * The policy's queue: the old path's steps before the LLD. Skips all steps if there is no memory.
+ * The operation queue: takes the old path's steps before the LLD, or none if there is no memory.
  */
 static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 				    struct smq_cmd *cmd, bool last)
@@ -341,8 +341,8 @@ static struct smq_hwq *legacy_queue(struct smq_policy *policy, struct smq_hwq *h
 }
 
 /*
- * Era 2013: gives back the room of host and target, under host_lock, and that of the device, under
- * queue_lock inside host_lock.
+ * Era 2013: gives back the room on the host and the target, under host_lock, and the room on the
+ * device, under queue_lock inside host_lock.
  */
 static noinline void legacy_unbusy_2013(struct smq_host *host, struct smq_legacy *legacy,
 					struct smq_legacy_queue *q)
@@ -396,7 +396,7 @@ static noinline void legacy_run_queue(struct smq_legacy_queue *q)
 	spin_unlock_irqrestore(&q->queue_lock, flags);
 }
 
-/* The policy's done: the command has ended or was refused. Context: any. */
+/* The operation done: the command has ended or was refused. Context: any. */
 static void legacy_done(struct smq_policy *policy, struct smq_cmd *cmd)
 {
 	struct smq_legacy_rq *rq = *(struct smq_legacy_rq **)smq_policy_cmd_priv(cmd);

@@ -2,8 +2,8 @@
 /*
  * The policy "prio": if a LUN's device has as many commands as it takes, or has transferred as many
  * bytes per second as it may, commands that a task waits for go before commands that no task waits
- * for. prio_choice.h chooses. While no device is full and no rate is set, the layer runs the host
- * as "direct".
+ * for. prio_choice.h chooses the next class. While no device is full and no rate is set, the layer
+ * runs the host as "direct".
  */
 #include <linux/blk-mq.h>
 #include <linux/ioprio.h>
@@ -23,7 +23,7 @@
 
 /**
  * struct prio_knobs - settings of a host
- * @ratio: sync writes for one async write, while both wait
+ * @ratio: how many sync writes go for one async write, while both wait
  * @bytes_per_sec: most bytes per second of each LUN, reads and writes together; 0: no limit
  * @async_max_ms: how long the first command of a class may wait while commands of other classes go
  *
@@ -192,7 +192,7 @@ static struct smq_cmd *prio_next(struct smq_policy_lun *lun, bool drain)
 	return cmd;
 }
 
-/* smq_hold.dispatch: the rate allows more bytes, or the layer dispatches all held commands. */
+/* smq_hold.dispatch: called if the rate allows more bytes, or to dispatch all held commands. */
 static void prio_dispatch(struct smq_hold *hold)
 {
 	struct prio_list *list = container_of(hold, struct prio_list, hold);

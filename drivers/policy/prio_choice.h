@@ -51,8 +51,8 @@ enum smq_prio_class {
  * @paid: what each class has paid; a class is next if no other class has paid less
  * @clock: the most that any class had paid when one of its commands was issued, not counting the
  *	price of that command
- * @waiting: classes that have commands, a bit for each class; error handling may have taken the
- *	commands since
+ * @waiting: classes that have commands, a bit for each class; the bit stays set if error handling
+ *	takes the commands
  * @chosen: the class whose first command goes next, even if others come meanwhile; or SMQ_PRIO_NONE
  * @head_since: when the present first command of each class became the first, in ns
  * @credit: bytes that may be transferred, as of @credit_at
@@ -71,7 +71,7 @@ struct smq_prio {
 /**
  * struct smq_prio_limits - a host's settings
  * @ratio: sync writes for one async write, while both wait
- * @max_ns: how long the first command of a class may wait while commands of other classes go, in ns
+ * @max_ns: for how many ns the first command of a class may wait while other classes are served
  * @rate: bytes per second of a LUN, below 2^32; 0: no limit
  */
 struct smq_prio_limits {
@@ -85,7 +85,7 @@ static inline void smq_prio_init(struct smq_prio *p)
 	p->chosen = SMQ_PRIO_NONE;
 }
 
-/* Reads have as much weight as all writes together. */
+/* What a class pays for a command. Reads have as much weight as all writes together. */
 static inline unsigned long long smq_prio_cost(enum smq_prio_class class, unsigned int ratio)
 {
 	switch (class) {
@@ -194,7 +194,7 @@ static inline unsigned long long smq_prio_delay(struct smq_prio *p,
 	if (ns > SMQ_PRIO_LONGEST)
 		ns = SMQ_PRIO_LONGEST;
 	gained = div64_u64(limits->rate * ns, SMQ_PRIO_SECOND);
-	/* A rest of time that is too short for one more byte counts in the next call. */
+	/* Time that is left over, too short for one more byte, counts in the next call. */
 	p->credit_at = now - (ns - div64_u64(gained * SMQ_PRIO_SECOND, limits->rate));
 	if (p->credit < most)
 		p->credit = p->credit + gained < most ? p->credit + gained : most;

@@ -9,7 +9,7 @@
 #include "builtin.h"
 #include "steer_choice.h"
 
-/* The most hardware queues that the policy looks at for one command that may leave its own. */
+/* How many hardware queues the policy checks at most for a command that may leave its own. */
 #define STEER_LOOK	16U
 
 /**
@@ -167,7 +167,7 @@ struct smq_hwq *smq_steer_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 	return hwq;
 }
 
-/* Judges a steered command that has ended, or for which the other hardware queue was full. */
+/* Judges whether steering helped a command that has ended, or that the other queue refused. */
 static void steer_judge(struct smq_policy *policy, struct steer_hwq *own, unsigned int ahead,
 			unsigned int ended, bool full)
 {
@@ -201,7 +201,7 @@ void smq_steer_done(struct smq_policy *policy, struct smq_cmd *cmd)
 			    (unsigned int)atomic_read(&sc->own->done) - sc->mark, false);
 }
 
-/* The other hardware queue is full: the command goes to its own queue. */
+/* The other hardware queue is full: counts the command on its own queue, to which it goes now. */
 static void steer_refused(struct smq_policy *policy, struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct steer_cmd *sc = smq_policy_cmd_priv(cmd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * The choices of the policy "steer". This code does not depend on the kernel: tests/host runs it in
- * user space. Callers serialise the calls by a lock per hardware queue, and pass the counts.
+ * user space. Callers serialise the calls by a lock per hardware queue, and count the commands.
  *
  * Leaving a busy hardware queue helps only if the device serves hardware queues separately. The
  * policy finds that out without a clock. A command that was steered while N others were in flight
@@ -65,7 +65,7 @@ struct smq_steer_queue {
 	bool near;
 };
 
-/* The best rank of a hardware queue; one with rank 0 is not used. */
+/* The best rank of a hardware queue. A queue with rank 0 is not used. */
 #define SMQ_STEER_BEST		3
 
 /* The first trial may begin at once. */

@@ -113,7 +113,7 @@ static bool pv_msg_take(struct pv_dev *pv, struct pv_msg *msg)
 		/* Read the message after the index that announces it. */
 		dma_rmb();
 		*msg = pv->msg[cons & mask];
-		/* Read it before writing the index that lets the device overwrite it. */
+		/* Read the message before writing the index that lets the device overwrite it. */
 		dma_mb();
 		WRITE_ONCE(pv->state->msg_cons, cpu_to_le32(cons + 1));
 	}
@@ -140,7 +140,7 @@ void pv_msg_end(struct pv_dev *pv)
 	pv->leaving = true;
 	WRITE_ONCE(pv->use_msg, false);
 	mutex_unlock(&pv->cmd_lock);
-	/* The interrupt may have queued the work before that. */
+	/* The interrupt may have queued the work before use_msg was cleared. */
 	synchronize_irq(pci_irq_vector(pv->pdev, 0));
 	cancel_work_sync(&pv->msg_work);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Error handling: sends the device its abort and reset commands, then waits until the device
- * has returned the SCSI commands. It returns them on the completion ring, like all other commands.
+ * Error handling: sends abort and reset commands to the device, then waits until the device has
+ * returned the SCSI commands. The device returns them on the completion ring, like all others.
  */
 #include <linux/delay.h>
 
@@ -41,8 +41,8 @@ static bool pv_device_has(struct pv_dev *pv, const struct pv_scope *scope)
 }
 
 /*
- * Waits until the device has returned all commands in the scope: it does so after it has answered
- * the abort or reset.
+ * Waits until the device has returned all commands in the scope. The device first answers the abort
+ * or reset, and may return the commands later.
  */
 static int pv_wait_returned(struct pv_dev *pv, const struct pv_scope *scope)
 {
@@ -128,7 +128,7 @@ int pv_reset_lun(struct pv_dev *pv, struct scsi_device *sdev)
 	return pv_reset_device(pv, &scope, sdev->id, sdev->lun);
 }
 
-/* A target has one LUN. */
+/* A target has only LUN 0, so a reset of that LUN resets the target. */
 int pv_reset_target(struct pv_dev *pv, struct scsi_target *starget)
 {
 	const struct pv_scope scope = { .starget = starget };

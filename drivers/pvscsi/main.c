@@ -164,7 +164,7 @@ static int __init pv_init(void)
 		pr_err("stage=%u is outside 0..%u\n", stage, PV_STAGES - 1);
 		return -EINVAL;
 	}
-	/* Without MODULE_DEVICE_TABLE(), so that udev does not load the module. */
+	/* There is no MODULE_DEVICE_TABLE(), so that udev does not load the module. */
 	if (take_all)
 		pv_driver.id_table = pv_ids;
 	return pci_register_driver(&pv_driver);

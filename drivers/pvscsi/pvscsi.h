@@ -53,7 +53,7 @@ struct pv_slot {
 
 /**
  * struct pv_dev - one device
- * @pdev: its PCI function, whose drvdata this is
+ * @pdev: its PCI function; the function's drvdata is this structure
  * @shost: the SCSI host; from PV_LCK on the layer allocates it
  * @host: the layer's host, NULL for PV_OLD
  * @regs: its registers
@@ -63,14 +63,14 @@ struct pv_slot {
  *	of a slot to @slot
  * @cmp_lock: serialises the consumers of @cmp: the interrupt, and error handling that waits
  *	for commands; protects the removal of a slot from @slot
- * @use_msg: the device uses @msg and interrupts for messages
+ * @use_msg: the device puts messages into @msg, and interrupts for them
  * @leaving: the driver no longer gives @msg to the device
  * @shut_down: pv_shutdown() has stopped the device for good
  * @cmd_lock: serialises resets, and device commands, which take several register writes each;
  *	protects @use_msg, @leaving and @shut_down. The interrupt reads @use_msg without it
  * @stopped: no command may be put on the ring
  * @gone: the device no longer answers; commands fail at once
- * @slot: commands the device has, by tag
+ * @slot: the slots of the commands that the device has, by tag
  * @slots: the slots that @slot points to from PV_PREALLOC on; the device accesses their
  *	part of @slot_mem
  * @sg_pool: memory for scatterlists, in the stages before PV_PREALLOC

@@ -43,7 +43,7 @@ static int pv_lld_host_reset(struct smq_host *host)
 
 static enum smq_status pv_not_queued(struct scsi_cmnd *scmd, int err)
 {
-	/* All hardware queues share the ring: room may appear without a completion on this one. */
+	/* All hardware queues share the ring: completions of the others make room, too. */
 	if (err == -EBUSY)
 		return SMQ_HWQ_BUSY;
 	scmd->result = DID_NO_CONNECT << 16;
@@ -118,7 +118,7 @@ static const struct smq_lld pv_prealloc_lld = {
 
 SMQ_LLD_TEMPLATE(pv_prealloc_template, pv_prealloc_lld);
 
-/* Stages 4 and 5: the doorbell after the last command of a batch. */
+/* Stages 4 and 5: commit rings the doorbell after the last command of a batch. */
 
 static void pv_commit(struct smq_hwq *hwq)
 {

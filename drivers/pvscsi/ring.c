@@ -91,7 +91,7 @@ static int pv_short_result(struct scsi_cmnd *scmd, const struct pv_cmp *cmp)
 {
 	u64 moved = min_t(u64, le64_to_cpu(cmp->data_len), scsi_bufflen(scmd));
 
-	/* QEMU does not report how much data was moved: @moved is 0 then. */
+	/* With QEMU, which does not report how much data was moved, @moved is 0. */
 	scsi_set_resid(scmd, scsi_bufflen(scmd) - moved);
 	if (moved < scmd->underflow)
 		return DID_ERROR << 16;
@@ -134,7 +134,7 @@ static int pv_result(struct scsi_cmnd *scmd, const struct pv_cmp *cmp)
 	}
 }
 
-/* Calls the completion function of the stage. */
+/* Completes a command by the function that fits the driver's stage of conversion. */
 void pv_done(struct pv_dev *pv, struct scsi_cmnd *scmd)
 {
 	if (pv->stage == PV_OLD)
@@ -189,7 +189,7 @@ void pv_ring_complete_locked(struct pv_dev *pv)
 		dma_rmb();
 		while (pv->cmp_cons != prod)
 			pv_complete(pv, &pv->cmp[pv->cmp_cons++ & mask]);
-		/* Read them before writing the index that lets the device overwrite them. */
+		/* Read the descriptors before writing the index that lets the device reuse them. */
 		dma_mb();
 		WRITE_ONCE(pv->state->cmp_cons, cpu_to_le32(pv->cmp_cons));
 	}

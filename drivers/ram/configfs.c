@@ -4,7 +4,7 @@
  *
  * HOST/		hw_queues poll_queues depth host_tagset power
  * HOST/luns/N/		size_mb sector_size null power
- * HOST/model/, HOST/fault/	knobs.c
+ * HOST/model/, HOST/fault/	see knobs.c
  *
  * A LUN exists while its own power and its host's power are both 1. The settings that a host or
  * LUN is created with can be changed only while its own power is 0.
@@ -39,7 +39,7 @@ static struct ram_dir *to_dir(struct config_item *item)
 	return container_of(to_config_group(item), struct ram_dir, group);
 }
 
-/* A setting that a host or LUN is created with. A value that is refused changes only a copy. */
+/* A setting that a host or LUN is created with. A refused value does not change the setting. */
 #define RAM_CONFIG_ATTR(_pfx, _name, _to, _mutex, _power, _fmt, _parse, _check)	\
 static ssize_t _pfx##_name##_show(struct config_item *item, char *page)		\
 {										\
@@ -83,7 +83,7 @@ static ssize_t ram_lun_power_show(struct config_item *item, char *page)
 	return sysfs_emit(page, "%d\n", to_lun_dir(item)->power);
 }
 
-/* If the mid-layer refuses the LUN, its power stays 0. */
+/* Creates or removes the LUN, if its host exists. If it cannot be created, its power stays 0. */
 static int ram_set_lun_power(struct ram_lun_dir *lun, bool power)
 {
 	struct ram_host *ram = lun->dir->ram;

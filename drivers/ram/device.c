@@ -281,7 +281,7 @@ void ram_forget(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	if (mine)
 		list_del_init(&cmd->node);
 	rc->listed = false;
-	/* Do this even if it is not listed: a deferred command has its place until now. */
+	/* Even if the command is not listed: a deferred command has kept its place until now. */
 	ram_unreserve(rq, rc);
 	spin_unlock_irqrestore(&rq->lock, flags);
 	if (!mine)

@@ -105,8 +105,8 @@ int ram_lun_create(struct ram_host *ram, unsigned int number, const struct ram_l
 
 /*
  * Makes the mid-layer find a LUN of a running host. Context: as ram_lun_create().
- * Return: 0, or the mid-layer's error; then the caller destroys the LUN. The mid-layer returns
- * -ENODEV also if it had no memory.
+ * Return: 0 or the mid-layer's error, which may be -ENODEV if there was no memory. After an error
+ * the caller must destroy the LUN.
  */
 int ram_lun_attach(struct ram_host *ram, unsigned int number)
 {

@@ -29,8 +29,8 @@ unsigned int ram_fault_hits(struct ram_host *ram, const struct scsi_cmnd *scmd)
 }
 
 /*
- * Makes the worker wait as if for memory, at most until the command times out, because error
- * handling waits for the worker. Context: may sleep.
+ * Makes the worker wait, as if it waited for memory. The wait ends at the latest when the command
+ * times out, because error handling waits for the worker. Context: may sleep.
  */
 void ram_fault_no_memory(struct ram_host *ram, const struct scsi_cmnd *scmd)
 {

@@ -16,7 +16,10 @@ static const u8 ram_pages[][20] = {
 	{ 0x1c, 0x0a, 0x08 },
 };
 
-/* Changeable values are all 0, default values are the current ones. */
+/*
+ * Writes a page to @p: its current values, which are also its defaults; or, if @changeable, the
+ * mask of its changeable values, which is all 0. Returns the length.
+ */
 static unsigned int ram_put_page(u8 *p, const u8 *page, bool changeable)
 {
 	unsigned int len = 2 + page[1];

@@ -49,10 +49,11 @@ static noinline enum smq_status ram_queue_slow(struct smq_hwq *hwq, struct smq_c
 }
 
 /*
- * Executes a plain command: READ or WRITE of 10 or 16 bytes, whose buffer has exactly the length
- * of its blocks, for a LUN without pending conditions, with its data in one scatterlist entry
- * and one page of the store; where the store has a hole, a READ zeroes its buffer. Each of these
- * conditions costs one branch; except on poll queues the only calls are memcpy and memset.
+ * Executes a plain command: a READ or WRITE whose CDB has 10 or 16 bytes, and whose buffer has
+ * exactly the length of its blocks. The LUN has no pending conditions, and the data lies in one
+ * scatterlist entry and in one page of the store; where the store has a hole, a READ zeroes its
+ * buffer. Each of these conditions costs one branch; except on poll queues the only calls are
+ * memcpy and memset.
  */
 static __always_inline enum smq_status ram_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {

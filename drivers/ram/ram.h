@@ -53,7 +53,7 @@ void ram_store_clear(struct ram_store *store, u64 pos, u64 len);
 /* The page's memory, or NULL for a hole. Context: RCU read-side section. */
 static __always_inline void *ram_store_find(const struct ram_store *store, u64 pgno)
 {
-	/* The address dependency orders reads of the leaf after the cmpxchg that set it. */
+	/* The address dependency orders reads of the leaf after the cmpxchg of its pointer. */
 	struct ram_leaf *leaf = READ_ONCE(store->dir[pgno >> RAM_LEAF_SHIFT]);
 
 	return leaf ? READ_ONCE(leaf->page[pgno & (RAM_LEAF_PAGES - 1)]) : NULL;
@@ -183,9 +183,10 @@ struct ram_host {
  * @timer: the device's interrupt; not used on poll queues
  * @irq_cpu: the CPU that completes commands that are due; -1: the timer's CPU. Read without
  *	@lock
- * @remote: call that makes another CPU than the timer's complete the commands that are due
- * @remotes: such calls that were sent and have not returned; atomic because the timer sends
- *	them and another CPU runs them
+ * @remote: a call to a CPU other than the timer's; that CPU then completes the commands that
+ *	are due
+ * @remotes: number of such calls that were sent and have not returned; atomic because the timer
+ *	sends them and another CPU runs them
  */
 struct ram_hwq {
 	spinlock_t lock;	/* protects all below except remote and remotes */

@@ -10,7 +10,7 @@
 
 /**
  * struct ram_dir - a host's directory
- * @group: the directory; this structure is freed with its last reference, after the host
+ * @group: the directory; dropping its last reference, after the host is gone, frees this structure
  * @luns: HOST/luns
  * @model_group: HOST/model
  * @fault_group: HOST/fault

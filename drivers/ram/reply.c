@@ -14,8 +14,8 @@ void ram_sense(struct scsi_cmnd *scmd, u8 key, u8 asc, u8 ascq)
 }
 
 /*
- * INVALID FIELD IN CDB with the field pointer of SPC-5, 4.4.2.4: the byte and,
- * for a field that is less than a byte, its most significant bit; -1 if none.
+ * Sets INVALID FIELD IN CDB, with a field pointer (SPC-5, 4.4.2.4) to @byte. @bit: the most
+ * significant bit of a field that is shorter than a byte; -1: the field pointer has no bit.
  */
 void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit)
 {

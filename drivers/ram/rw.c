@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* READ and WRITE of any length, with any number of scatterlist entries, holes and errors. */
+/*
+ * READ and WRITE of any length, with any number of scatterlist entries. A hole of the medium is a
+ * page that is not allocated: READ returns zeroes for it, and WRITE allocates it.
+ */
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
 #include <linux/scatterlist.h>

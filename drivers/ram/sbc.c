@@ -14,7 +14,7 @@ void ram_start_stop(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
 	const u8 *cdb = scmd->cmnd;
 
-	if (cdb[4] & 0xf0) {		/* POWER CONDITION: none but START_VALID */
+	if (cdb[4] & 0xf0) {		/* POWER CONDITION: only 0 (START_VALID) */
 		ram_invalid_cdb(scmd, 4, 7);
 		return;
 	}
@@ -53,7 +53,7 @@ void ram_sync_cache(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	u32 blocks;
 	u64 lba;
 
-	/* 0 blocks: to the end. Nothing to do, because there is no cache. */
+	/* Check only the range (0 blocks: to the end of the medium), because there is no cache. */
 	smq_decode_rw(scmd->cmnd, &lba, &blocks);
 	if (ram_check_range(lun, scmd, lba, blocks))
 		scmd->result = SAM_STAT_GOOD;
@@ -157,7 +157,10 @@ static bool ram_block_is_zero(struct scsi_cmnd *scmd, unsigned int size)
 	return true;
 }
 
-/* Writes one block to all blocks of a range, and allocates their pages. */
+/*
+ * Writes the one block in the buffer to all blocks of a range, and allocates their pages. Returns
+ * false if there was no memory.
+ */
 static bool ram_fill(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, u64 len)
 {
 	unsigned int size = 1U << lun->shift;
@@ -174,7 +177,7 @@ static bool ram_fill(struct ram_lun *lun, struct scsi_cmnd *scmd, u64 pos, u64 l
 			sg_copy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd),
 					  page + offset_in_page(pos), size);
 		rcu_read_unlock();
-		if (!page)		/* UNMAP removed it again: repeat */
+		if (!page)		/* UNMAP removed the page again: repeat */
 			continue;
 		pos += size;
 		len -= size;
@@ -230,7 +233,7 @@ void ram_write_same(struct ram_lun *lun, struct scsi_cmnd *scmd)
 		ram_sense(scmd, DATA_PROTECT, 0x27, 0x07);
 }
 
-/* One UNMAP block descriptor (SBC-4, 5.30.2). */
+/* Reads block descriptor @i of an UNMAP (SBC-4, 5.30.2). */
 static void ram_unmap_descriptor(struct scsi_cmnd *scmd, unsigned int i, u64 *lba, u32 *blocks)
 {
 	u8 desc[16] = {};
@@ -241,7 +244,7 @@ static void ram_unmap_descriptor(struct scsi_cmnd *scmd, unsigned int i, u64 *lb
 	*blocks = get_unaligned_be32(desc + 8);
 }
 
-/* All descriptors are checked before any block is touched. */
+/* Checks all descriptors before it unmaps any block. */
 void ram_unmap(struct ram_lun *lun, struct scsi_cmnd *scmd)
 {
 	const u8 *cdb = scmd->cmnd;
@@ -276,7 +279,7 @@ void ram_unmap(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	}
 	for (i = 0; i < nr && !lun->null; i++) {
 		ram_unmap_descriptor(scmd, i, &lba, &blocks);
-		/* Checked again: the initiator may have changed the memory since. */
+		/* Check again: since the check above the initiator may have changed the buffer. */
 		if (lba > lun->nr_blocks || blocks > lun->nr_blocks - lba)
 			break;
 		ram_store_clear(&lun->store, lba << lun->shift, (u64)blocks << lun->shift);

@@ -43,8 +43,8 @@ void ram_store_exit(struct ram_store *store)
 
 /*
  * Sets an empty pointer to a zeroed page. Returns the page that @slot points to afterwards, or NULL
- * if there was no memory. For readers that follow the pointer the cmpxchg orders the zeroes before
- * the pointer.
+ * if there was no memory. The cmpxchg orders the zeroes before the pointer, so readers that follow
+ * the pointer see the zeroes.
  */
 static void *ram_store_fill(void **slot, gfp_t gfp)
 {
@@ -62,9 +62,9 @@ static void *ram_store_fill(void **slot, gfp_t gfp)
 
 /*
  * Returns the memory of a page, and allocates it if the page is a hole; NULL if the allocation
- * failed. Context: inside an RCU read-side section, unless @gfp may sleep. If @gfp may sleep,
- * outside such a section: the page may be freed at any time, so the caller may only compare the
- * result with NULL.
+ * failed. Context: inside an RCU read-side section if @gfp does not sleep. If @gfp may sleep,
+ * outside such a section: the page may then be freed at any time, so the caller may only compare
+ * the result with NULL.
  */
 void *ram_store_get(struct ram_store *store, u64 pgno, gfp_t gfp)
 {

@@ -12,7 +12,7 @@
 /* Most unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16
 
-/* Allocates a batch, with memory for the commands of a short one. May sleep. */
+/* Allocates a batch, with memory for the commands of a short batch. May sleep. */
 static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
 {
 	struct smqsg_batch *batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
@@ -167,7 +167,7 @@ SMQ_URING_TASK_FN(smqsg_batch_task_work, smqsg_batch_post_cqe)
 /**
  * smqsg_batch_post_cqe() - posts the CQE of a batch that has ended
  * @ioucmd: its SQE
- * @issue_flags: io_uring's
+ * @issue_flags: from io_uring
  *
  * Runs in the task that submitted the SQE, or in a poller of its file.
  */

@@ -33,13 +33,14 @@
  * @list: as in struct smq_sg_batch
  * @count: likewise
  * @flags: likewise
- * @polled: REQ_POLLED of a polled ring, else 0
+ * @polled: REQ_POLLED if the SQE is from a polled ring, else 0
  * @at: number of list elements that were sent or refused
  * @copied: value of @at when @copy was made
  * @copy: a copy of the rest of the caller's list at that time, or NULL
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
  * @state: SMQSG_BATCH_*: whether the ioctl's caller or @work cleans up. @work does so if the caller
- *	was interrupted before the batch ended. Atomic: an exchange decides which came first
+ *	was interrupted before the batch ended. Atomic: an exchange decides whether the
+ *	interruption or the end came first
  * @done: completed when the batch ends; the ioctl's caller waits for it
  * @work: cleans up in place of the ioctl's caller; holds a reference to the file
  * @ios: the commands of a short batch, by position in its list

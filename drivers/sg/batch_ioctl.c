@@ -29,9 +29,10 @@ static void smqsg_batch_orphan(struct work_struct *work)
 }
 
 /*
- * Whether the caller has a pending signal that kills it or that it handles. Signals that only stop
- * or continue it do not count, nor do a debugger, the freezer of cgroup v2, or task work of its own
- * io_uring: the caller deals with those when it returns to user space.
+ * Returns whether the caller has a pending signal that kills it or that it handles. The caller also
+ * wakes up for signals that only stop or continue it, a debugger, the freezer of cgroup v2, and
+ * task work of its own io_uring. Those do not count: the caller handles them when it returns to
+ * user space.
  */
 static bool smqsg_signalled(void)
 {
@@ -65,14 +66,14 @@ static bool smqsg_batch_sleep(struct smqsg_batch *batch)
 	return ret > 0;
 }
 
-/* Waits for the batch's end. Returns true if the caller is to clean up, false if @work does. */
+/* Waits for the batch's end. Returns false if batch->work cleans up, true if the caller must. */
 static bool smqsg_batch_wait(struct smqsg_batch *batch)
 {
 	struct file *file = batch->fd->file;
 
 	if (smqsg_batch_sleep(batch))
 		return true;
-	/* No more commands are sent; @work cleans up when those in flight have ended. */
+	/* No more commands are sent; batch->work cleans up when those in flight have ended. */
 	WRITE_ONCE(batch->cancelled, true);
 	if (smqsg_unwait(&batch->waiter))
 		smqsg_batch_drop_remaining(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);
@@ -92,7 +93,7 @@ static bool smqsg_batch_wait(struct smqsg_batch *batch)
  * Sleeps until the commands have ended, or until the caller gets a signal that kills it or that it
  * handles.
  *
- * Return: as described at that struct.
+ * Return: see struct smq_sg_run_batch.
  */
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
 {

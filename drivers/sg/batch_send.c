@@ -129,7 +129,7 @@ static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_
 		smqsg_io_put(io);
 	if (error == -EAGAIN)
 		return false;
-	/* A refused element leaves its place to the next: any number of them may fail in a row. */
+	/* The next element takes the place of a refused one: any number may fail in a row. */
 	if (!(atomic_inc_return(&batch->failed) % SMQSG_COURTESY))
 		cond_resched();
 	return true;
@@ -137,7 +137,7 @@ static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_
 
 /*
  * Returns a struct smqsg_io for the next command of a long batch; NULL if there is no memory. First
- * uses up @again, a list of those whose commands have already ended: with straight issue each
+ * uses up @again, a list of structs whose commands have already ended: with straight issue each
  * command may have ended before the next one is sent.
  */
 static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch,
@@ -390,9 +390,10 @@ static int smqsg_batch_copy_list(struct smqsg_batch *batch)
 }
 
 /*
- * Called after sending: waits for more places or, at the end of the list, drops the walk's part of
- * @remaining. @ended: number of elements that ended without being sent. @moved: false if no element
- * was sent or ended, because there was no tag. The batch may be gone on return.
+ * Called after sending: waits for more places or, at the end of the list, drops the one count of
+ * @remaining that stands for the walk of the list. @ended: number of elements that ended without
+ * being sent. @moved: false if no element was sent or ended, because there was no tag. The batch
+ * may be gone on return.
  */
 static void smqsg_batch_wait_or_end(struct smqsg_batch *batch, u32 ended, bool moved)
 {

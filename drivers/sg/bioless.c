@@ -11,9 +11,10 @@
  * smqsg_bioless_list() - finds the scatterlist in a device's commands
  * @sdev: the device
  *
- * Return: its offset from the struct scsi_cmnd; 0 if the device's commands need the mid-layer's own
- * preparation: the host transfers protection information beside the data, data is padded, or a
- * drain buffer is added for devices that transfer more than they are asked for. Any context.
+ * Return: its offset from the struct scsi_cmnd. 0 if the device's commands need the mid-layer's own
+ * preparation, because the host transfers protection information beside the data, because data is
+ * padded, or because the device needs a drain buffer: it transfers more than it is asked for. Any
+ * context.
  */
 u32 smqsg_bioless_list(const struct scsi_device *sdev)
 {

@@ -39,9 +39,10 @@ static __always_inline void smqsg_bioless_set(struct scatterlist *sg, struct pag
 }
 
 /*
- * Whether this module can prepare a new request of a device that supports this. It cannot if the
- * mid-layer has never prepared a command with this tag, because then abort_work is not set up. It
- * cannot if there is an elevator: the request may be inserted there, and bfq reads the bio.
+ * Whether this module can prepare a new request without a bio, if the device supports that. It
+ * cannot if the mid-layer has never prepared a command with this tag, because then abort_work is
+ * not set up. It cannot if there is an elevator, because the block layer may insert the request
+ * into it, and bfq reads the bio.
  */
 static __always_inline bool smqsg_bioless_tag(struct request *rq)
 {

@@ -55,10 +55,10 @@ static void smqsg_buffer_free(struct smqsg_buffer *buffer)
 }
 
 /**
- * smqsg_buffer_put() - drops a reference to a buffer; the last one unpins it
+ * smqsg_buffer_put() - drops a reference to a buffer; after the last one, unpins and frees it
  * @buffer: the buffer
  *
- * Process context: pages are marked dirty, which sleeps.
+ * Process context, because marking pages as dirty may sleep.
  */
 void smqsg_buffer_put(struct smqsg_buffer *buffer)
 {
@@ -354,7 +354,7 @@ static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 
 }
 
 /**
- * smqsg_segments() - returns in how many pieces of memory a command's data is, at most
+ * smqsg_segments() - returns the most pieces of memory that a command's data may be split into
  * @q: the device's queue, whose limits apply
  * @bvec: where the data begins
  * @skip: bytes of *@bvec before the data
@@ -363,8 +363,8 @@ static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 
  * Splits the data by the block layer's rules. The result may be too high, because the block layer
  * also merges neighbouring pieces. It is never too low.
  *
- * Return: the number of pieces, at least 1; -EMSGSIZE: more than the device takes; -EINVAL: a gap
- * between pieces that the device does not take. Any context.
+ * Return: the number of pieces, at least 1; -EMSGSIZE: more pieces than the device takes; -EINVAL:
+ * a gap between pieces that the device does not take. Any context.
  */
 int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip, u32 length)
 {

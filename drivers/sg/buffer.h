@@ -38,8 +38,8 @@ static_assert(offsetof(struct smqsg_extent, length) == offsetof(struct bio_vec, 
 
 /**
  * struct smqsg_buffer - pinned memory of a process
- * @refs: references by the file's table, and by each run that uses this buffer in place of its
- *	slot's
+ * @refs: references by the file's table, and by each run that uses this buffer in place of the
+ *	buffer of its slot
  * @users: number of slots that use the buffer; under smqsg_fd.setup
  * @owner: credentials of the user whose locked memory includes the buffer, referenced; NULL if the
  *	process that lent it had CAP_IPC_LOCK

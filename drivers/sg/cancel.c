@@ -54,7 +54,7 @@ static int smqsg_cancel_slot(struct smqsg_fd *fd, struct smq_sg_cancel *arg)
  * @fd: the file
  * @user: struct smq_sg_cancel
  *
- * Return: as described at that struct. May sleep.
+ * Return: see struct smq_sg_cancel. May sleep.
  */
 long smqsg_ioctl_cancel(struct smqsg_fd *fd, void __user *user)
 {

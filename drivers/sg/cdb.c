@@ -37,7 +37,7 @@ static unsigned int smqsg_lba_bits(u8 opcode)
 
 /**
  * smqsg_lba_fits() - whether a CDB can be given another LBA
- * @sdev: the device that the CDB is for; READ (6) for a tape has no LBA
+ * @sdev: the device that the CDB is for; its type matters: READ (6) for a tape has no LBA
  * @cdb: the CDB
  * @lba: the logical block address
  *

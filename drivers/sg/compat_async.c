@@ -22,9 +22,9 @@
 #include "sg.h"
 
 /*
- * Whether the caller has other credentials than the opener. Such a caller is refused: the header
- * contains addresses that write() and read() access. Otherwise a process could open the file and
- * trick a more privileged program into writing to it or reading it.
+ * Whether the caller has other credentials than the opener. Such a caller is refused, because the
+ * header contains addresses that write() and read() access: a process could open the file and trick
+ * a more privileged program into writing to it or reading it.
  */
 static bool smqsg_v3_other(struct smqsg_fd *fd)
 {
@@ -114,7 +114,7 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 
 out_leave:
 	smqsg_cmd_leave(cmd);
-	/* A reader may be waiting for this command alone: wake it, in case the device has gone. */
+	/* A reader may be waiting for only this command: wake it, in case the device has gone. */
 	wake_up_interruptible_poll(&cmd->fd->v3.wait, EPOLLIN | EPOLLRDNORM);
 	return ret;
 }
@@ -147,7 +147,7 @@ ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count
 	}
 	if (count < sizeof(*old))
 		return -EIO;
-	/* At this offset interface 3 has the direction, below 0; older ones have a length. */
+	/* Here a header of interface 3 has the direction, below 0; an older one has a length. */
 	if (get_user(direction, &old->reply_len))
 		return -EFAULT;
 	if (direction >= 0)

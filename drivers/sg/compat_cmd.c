@@ -62,7 +62,7 @@ static void smqsg_cmd_work(struct work_struct *work)
  * @fd: the file
  * @sync: for SG_IO
  *
- * Return: the command, all other fields of which are 0; NULL if there is no memory.
+ * Return: the command, with all other fields 0; NULL if there is no memory.
  */
 struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 {
@@ -167,7 +167,7 @@ void smqsg_cmd_leave(struct smqsg_cmd *cmd)
  * @fd: the file
  * @xfer: the header's request
  *
- * Return: the command's own timeout, in jiffies.
+ * Return: the command's own timeout, or a default if it has none, in jiffies.
  */
 unsigned long smqsg_cmd_wait_limit(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
@@ -190,7 +190,10 @@ static void smqsg_cmd_save_result(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd,
 	cmd->duration = jiffies_to_msecs(jiffies - cmd->start);
 }
 
-/* Marks a command as ended. Returns true if its caller was killed: a work item unmaps its data. */
+/*
+ * Marks a command as ended. Returns true if its caller was killed: then a work item must unmap its
+ * data.
+ */
 static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 {
 	lockdep_assert_held(&v3->lock);
@@ -199,7 +202,7 @@ static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 		v3->running--;
 		v3->full = false;
 	} else if (!cmd->orphan) {
-		/* Under the lock, which the woken task takes: see smqsg_cmd_leave(). */
+		/* Do this under the lock, which the woken task takes: see smqsg_cmd_leave(). */
 		complete(&cmd->done);
 	} else if (!cmd->v4 && READ_ONCE(v3->keep_orphan)) {
 		cmd->kept = true;
@@ -223,7 +226,10 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	blk_mq_free_request(rq);
 
 	spin_lock_irqsave(&v3->lock, flags);
-	/* If @file is NULL, the caller of SG_IO keeps the file open until it is woken below. */
+	/*
+	 * If @file is NULL, the caller of SG_IO keeps the file open until smqsg_cmd_set_ended()
+	 * wakes that caller.
+	 */
 	file = cmd->file;
 	orphan = smqsg_cmd_set_ended(v3, cmd);
 	if (!orphan)

@@ -21,7 +21,7 @@ struct sg_io_v4;
 struct smqsg_fd;
 struct smqsg_v3;
 
-/* Bytes of data up to which copying costs less than pinning. */
+/* Up to this many bytes, copying the data costs less than pinning its pages. */
 #define SMQSG_SMALL		min_t(u32, PAGE_SIZE, SZ_4K)
 /* sg refuses a command with this many bytes of data or more, whatever the device takes. */
 #define SMQSG_TOO_LONG		SZ_256M
@@ -56,7 +56,8 @@ struct smqsg_xfer {
  * @nr_pages: elements of @pages
  * @order: allocation order of each of @pages
  * @direct: the device's transfer is to or from the caller's pages
- * @small: a page with a copy of little data, or NULL. If it is set, the fields above are not used
+ * @small: a page with a copy of at most SMQSG_SMALL bytes of data, or NULL. If it is set, the
+ *	fields above are not used
  * @back: the caller's memory to which @small is copied when the command has ended, or NULL
  * @small_len: bytes of data in @small
  */
@@ -83,7 +84,7 @@ enum smqsg_cmd_state {
  * @fd: the file. Until the command has ended, the caller's use of the descriptor or @file keeps the
  *	file open
  * @file: the command's reference to the file. A write() takes it at once, SG_IO when its caller is
- *	killed. The command's end drops it, or @work if that is queued
+ *	killed. The end of the command drops it; if @work is queued, @work drops it instead
  * @state: see enum smqsg_cmd_state
  * @sync: the command is one of SG_IO: read() does not get the result
  * @orphan: the caller of SG_IO was killed

@@ -61,7 +61,7 @@ static int smqsg_pages_alloc(struct smqsg_data *data, size_t len, unsigned int m
 	unsigned int order = min(get_order(len), SMQSG_PIECE_ORDER);
 	int ret = smqsg_pages_try(data, len, order, most);
 
-	/* If the device does not take as many smaller pieces, the error is still -ENOMEM. */
+	/* Try smaller pieces, unless they are more than the device takes: then return -ENOMEM. */
 	while (ret == -ENOMEM && order && DIV_ROUND_UP(len, PAGE_SIZE << (order - 1)) <= most)
 		ret = smqsg_pages_try(data, len, --order, most);
 	return ret;
@@ -92,7 +92,7 @@ static int smqsg_data_copy(struct smqsg_data *data, struct request *rq,
 	ret = smqsg_pages_alloc(data, iov_iter_count(iter), queue_max_segments(rq->q));
 	if (ret)
 		return ret;
-	/* For data-out the block layer copies anyway. */
+	/* For data-out blk_rq_map_user_iov() copies the data. */
 	if (rq_data_dir(rq) == READ && !nowhere)
 		ret = smqsg_pages_fill(data, iter);
 	if (!ret) {

@@ -46,7 +46,7 @@ static unsigned long smqsg_timeout(u32 ms)
 /**
  * smqsg_v3_parse() - checks a header of interface 3
  * @cmd: the command, with the header in @cmd->hdr; gets the CDB
- * @xfer: zeroed except for @copy; gets the request
+ * @xfer: zeroed except for its field copy; gets the request
  *
  * Return: 0; -ENOSYS: another interface; -EMSGSIZE: no CDB, or a CDB below 6 or above 252 bytes;
  * -EINVAL: a CDB of 33 to 252 bytes, 256 MiB of data or more, or SG_FLAG_MMAP_IO; -EPERM: the
@@ -77,7 +77,7 @@ int smqsg_v3_parse(struct smqsg_cmd *cmd, struct smqsg_xfer *xfer)
 	xfer->out = hdr->dxfer_direction == SG_DXFER_TO_DEV;
 	if (hdr->dxfer_direction == SG_DXFER_NONE)
 		return 0;
-	/* Any other direction is from the device, as with sg. */
+	/* As in sg, any direction other than SG_DXFER_TO_DEV now means data from the device. */
 	xfer->addr = hdr->dxferp;
 	xfer->len = hdr->dxfer_len;
 	xfer->iovec_count = hdr->iovec_count;
@@ -139,7 +139,7 @@ int smqsg_v3_fetch(struct smqsg_cmd *cmd, void __user *to)
  * smqsg_v4_parse() - checks a header of interface 4
  * @cmd: the command; gets the CDB
  * @hdr: the header
- * @xfer: zeroed except for @copy; gets the request
+ * @xfer: zeroed except for its field copy; gets the request
  *
  * Return: 0; -EINVAL: another interface or protocol, more than 32 bytes of CDB, or 256 MiB
  * of data or more; -EOPNOTSUPP: data in both directions; -EPERM: the filter refuses it;

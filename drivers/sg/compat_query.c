@@ -83,7 +83,7 @@ static int smqsg_set_int(struct smqsg_fd *fd, unsigned int cmd, int __user *arg)
 	}
 }
 
-/* Returns how many results can be read. @pack_id: gets the oldest one's, or -1 if there is none. */
+/* Returns how many results can be read. *@pack_id: that of the oldest result, or -1 without one. */
 static int smqsg_readable(struct smqsg_v3 *v3, int *pack_id)
 {
 	struct smqsg_cmd *cmd;

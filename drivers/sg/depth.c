@@ -8,7 +8,7 @@
  *
  * When a command ends, its CPU keeps the place for the CPU's next command, up to
  * smqsg_dev_depth.keep places, unless commands wait. If too few places are free, a submitter or the
- * dispatcher first frees those that all CPUs keep.
+ * dispatcher first makes every CPU give back the places that it keeps.
  *
  * Block I/O of the same device is queued by the block layer. If block I/O waits for a place, the
  * mid-layer raises sdev->restarts. (It never does so for a command of this module, because this
@@ -309,7 +309,7 @@ bool smqsg_wait_full(const struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_wait_refused() - counts a command that may not wait
+ * smqsg_wait_refused() - counts a command that is refused because its file's queue is full
  * @fd: the file
  *
  * Return: -EAGAIN, for the command. Any context.
@@ -375,12 +375,12 @@ int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
 }
 
 /**
- * smqsg_wait_first() - queues a waiter again, before all others, because there was no request
+ * smqsg_wait_first() - queues a waiter again, before all others, because no request was free
  * @fd: the file whose queue it waits in
- * @waiter: the waiter, whose grant() is being called with places and has given them back
+ * @waiter: the waiter; its grant() calls this function, and has given back its places
  *
- * The dispatcher then sleeps for a request. Meanwhile the waiter's deadline or a cancellation still
- * ends its waiting.
+ * The dispatcher then sleeps until a request is free. Meanwhile the waiter's deadline or a
+ * cancellation still ends its waiting.
  *
  * Return: as smqsg_wait(). Process context.
  */
@@ -519,7 +519,7 @@ static void smqsg_dispatch(struct work_struct *work)
 	if (sg->wait.spare)
 		blk_mq_free_request(sg->wait.spare);
 	sg->wait.spare = NULL;
-	/* Run again later, not at once: nothing changes until the device is removed. */
+	/* Run again later, not at once: no request will be free, because the device is removed. */
 	if (!all)
 		mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
 	else if (atomic_read(&sg->depth.waiting))

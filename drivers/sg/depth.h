@@ -19,7 +19,7 @@ struct smqsg_dev;
 struct smqsg_fd;
 struct task_struct;
 
-/* Most entries in a file's queue of waiting commands; a batch counts as one entry. */
+/* How many entries a file's queue of waiting commands has at most; a batch is one entry. */
 #define SMQSG_MOST_WAITING	1024
 /* A command stops waiting at most this long after its deadline. */
 #define SMQSG_EXPIRE		max(HZ / 10, 1)
@@ -43,8 +43,8 @@ struct task_struct;
  * @restarts: the last value of sdev->restarts that was not 0. Written without a lock, as @yield
  * @keep: how many places a CPU may keep. Written without a lock: at worst it is the value for an
  *	earlier queue depth
- * @kept: for each CPU: places of ended commands, kept for the CPU's next commands, which then do
- *	not write @inflight, whose cache line all CPUs share. Atomic: any CPU may free all kept
+ * @kept: for each CPU: places of ended commands, kept for the CPU's next commands. Those need not
+ *	write @inflight, whose cache line all CPUs share. Atomic: any CPU may free all kept
  *	places. While @slow_path is not 0 no place is added
  *
  * Lives in the node, in a cache line of its own, which each reservation reads.
@@ -119,7 +119,7 @@ struct smqsg_dev_wait {
 /**
  * struct smqsg_fd_wait - a file's queue of waiting commands
  * @queue: the waiting commands, by struct smqsg_waiter.entry
- * @queued: how many there are. smqsg_wait_full() reads it without the lock
+ * @queued: number of entries in @queue. smqsg_wait_full() reads it without the lock
  * @cancels: how often all commands of the queue were cancelled, modulo 2^32
  * @turn: the slot whose run was granted last, unless that run has been cancelled since; or
  *	SMQSG_NO_SLOT

@@ -95,7 +95,7 @@ static DEVICE_ATTR_RW(held_share);
 /*
  * Whether the block layer measures the time of each request, for its statistics and the code that
  * reads them: the throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 also measures
- * passthrough requests, although this code does not use their times.
+ * passthrough requests, although none of these three uses their times.
  */
 static unsigned int queue_stats_value(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
@@ -107,7 +107,10 @@ static ssize_t queue_stats_show(struct device *dev, struct device_attribute *att
 	return smqsg_show(dev, buf, queue_stats_value);
 }
 
-/* Turns statistics on only if they were turned off here: else the block layer did not want them. */
+/*
+ * Turns statistics on only if this function turned them off: otherwise the block layer did not want
+ * them.
+ */
 static void smqsg_set_stats(struct smqsg_dev *sg, bool on)
 {
 	struct request_queue *q = sg->sdev->request_queue;
@@ -142,7 +145,7 @@ static ssize_t queue_stats_store(struct device *dev, struct device_attribute *at
 static DEVICE_ATTR_RW(queue_stats);
 #endif
 
-/* Undoes what the attribute changed: the node is removed, but the device may stay. */
+/* Undoes what queue_stats changed: the device may stay when its node is removed. */
 static void smqsg_restore_stats(struct smqsg_dev *sg)
 {
 #ifdef SMQ_HAVE_PASSTHROUGH_STATS

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Straight issue: the submitter gives a request to queue_rq() itself, past the plug.
+ * Straight issue: the submitter itself calls queue_rq() with a request, past the plug.
  */
 #include <linux/blk-mq.h>
 #include <linux/sbitmap.h>
@@ -16,7 +16,7 @@
  * @sdev: their device
  *
  * Return: false if the LLD has commit_rqs: it rings one doorbell for all commands of a plug, so its
- * commands go through the plug. False also if this kernel's code was not checked for straight
+ * commands go through the plug. Also false if this kernel's code was not checked for straight
  * issue. Any context.
  */
 bool smqsg_direct_suits(const struct scsi_device *sdev)
@@ -46,8 +46,8 @@ static __always_inline int smqsg_direct_budget(struct request_queue *q, unsigned
 }
 
 /*
- * Does what a plug's flush does, but for one command, which gets a doorbell of its own. @fresh: the
- * request has never been dispatched; a constant.
+ * Does what the flush of a plug does, but for one command, which gets a doorbell of its own.
+ * @fresh: the request has never been dispatched; a compile-time constant.
  */
 static __always_inline bool smqsg_direct_send(struct request *rq, int *last_token, bool fresh)
 {

@@ -120,7 +120,7 @@ static unsigned int smqsg_cancel_slot(struct smqsg_fd *fd, u32 slot)
 			return 1;
 		}
 	}
-	/* The run's turn may just have come. If there is no request, it must not wait again. */
+	/* The run's turn may just have come. If it then gets no request, it must not wait again. */
 	if (fd->wait.turn == slot)
 		fd->wait.turn = SMQSG_NO_SLOT;
 	return 0;
@@ -155,7 +155,7 @@ unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot)
 }
 
 /**
- * smqsg_expire_soon() - starts the scan for waiters that must stop waiting, without delay
+ * smqsg_expire_soon() - starts, without delay, the scan for waiters that must stop waiting
  * @sg: the node; its device was removed or claimed, or a task with waiting commands may be ending
  *
  * Any context. Does not wait.

@@ -50,7 +50,7 @@ static int smqsg_attach_wait(struct smqsg_dev *sg, struct smqsg_fd *fd, unsigned
 
 	if (ret != -EBUSY || (flags & O_NONBLOCK))
 		return ret;
-	/* The caller references the cdev, which keeps the node. */
+	/* The caller's reference to the cdev keeps @sg allocated. */
 	add_wait_queue(&sg->closed, &wait);
 	for (;;) {
 		ret = smqsg_attach(sg, fd, flags & O_EXCL);
@@ -156,8 +156,8 @@ static int smqsg_close(struct inode *inode, struct file *file)
 }
 
 /*
- * Called when a descriptor is closed. If the process is ending, the waiting of its commands ends
- * now rather than at the next periodic scan.
+ * Called when a descriptor is closed. If the process is ending, starts the scan that ends its
+ * waiting commands: otherwise they would wait until the next periodic scan.
  */
 static int smqsg_flush(struct file *file, fl_owner_t id)
 {

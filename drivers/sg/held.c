@@ -12,15 +12,15 @@
 #include "io.h"
 #include "sg.h"
 
-/* How much of a device's depth held slots of all files may keep by default, in percent. */
+/* How much of a device's depth the held slots of all files may keep by default, in percent. */
 #define SMQSG_HELD_SHARE	50
-/* How often the look runs: others wait for an idle request at most twice as long. */
+/* The time between two looks. Others wait for an idle request at most twice as long. */
 #define SMQSG_HELD_LOOK		max(HZ / 50, 1)
 /* How long a request is kept for a slot that does not run. */
 #define SMQSG_HELD_IDLE		HZ
 /*
- * How often the look reads all entries to find such requests. Not more often, because each read
- * takes cache lines away from the CPU that runs the slot.
+ * How often the look reads all entries to find requests of slots that do not run. Not more often,
+ * because each read takes cache lines away from the CPUs that run slots.
  */
 #define SMQSG_HELD_SCAN		max(HZ / 2, 1)
 
@@ -99,7 +99,7 @@ struct smqsg_held *smqsg_held_attach(struct smqsg_fd *fd, struct smqsg_slot *slo
 /**
  * smqsg_held_release() - frees an entry
  * @fd: the file
- * @held: the entry; if it had a request, the caller has taken that out and frees it later
+ * @held: the entry; if it had a request, the caller has taken the request out and frees it later
  *
  * Any context.
  */
@@ -120,7 +120,7 @@ void smqsg_held_release(struct smqsg_fd *fd, struct smqsg_held *held)
  * smqsg_held_free_request() - gives a request and its entry back
  * @fd: the file
  * @held: the entry
- * @rq: the request, taken out of it
+ * @rq: the request, taken out of @held
  *
  * Any context.
  */
@@ -153,7 +153,7 @@ void smqsg_held_drop(struct smqsg_fd *fd, struct smqsg_slot *slot, u32 number)
  * @hctx: its hctx
  * @tag_sleepers: counts tasks that sleep for the hctx's tags
  *
- * If the block layer only waits for a freed request to run the hctx again, this function runs it.
+ * If the block layer would run the hctx again when a request is freed, this function runs the hctx.
  *
  * Return: true if others wait. Any context.
  */
@@ -161,7 +161,7 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 		       const atomic_t *tag_sleepers)
 {
 	if (test_and_clear_bit(BLK_MQ_S_SCHED_RESTART, &hctx->state)) {
-		/* The block layer sets the bit, then looks for a tag in vain: let it look again. */
+		/* The block layer set the bit, and then found no tag: let it look again. */
 		smp_mb__after_atomic();
 		blk_mq_run_hw_queue(hctx, true);
 	}
@@ -169,8 +169,8 @@ bool smqsg_held_wanted(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 }
 
 /*
- * Whether an idle request must be given back: others want it, or its slot has not run for long.
- * Another context may be taking the request meanwhile. This is safe: the request's memory lives as
+ * Whether an idle request must be given back, because others want it or its slot has not run for
+ * long. Another context may take the request meanwhile. This is safe: the request's memory lives as
  * long as the host does; hctxs and tags stay while the queue cannot be frozen; a wrong answer does
  * no harm.
  */
@@ -374,7 +374,7 @@ int smqsg_held_setup(struct smqsg_fd *fd, u32 slots, u32 share)
 
 /**
  * smqsg_held_close() - gives back all requests that a file keeps, and frees its entries
- * @fd: the file; none of its commands is in flight, nor will be
+ * @fd: the file; none of its commands is in flight, and no more will be sent
  *
  * Process context.
  */

@@ -3,8 +3,8 @@
  * Held requests: a slot keeps its request from one run to the next.
  *
  * A held request keeps its tag, its reference to the queue, and the scatterlist that the mid-layer
- * prepared. While it is idle, others cannot use its tag, and the queue cannot be frozen. So the end
- * of each command, and a work item every 20 ms, check whether others need the request.
+ * prepared. While it is idle, other commands cannot use its tag, and the queue cannot be frozen. So
+ * the end of each command, and a work item every 20 ms, check whether others need the request.
  */
 #ifndef SMQSG_HELD_H
 #define SMQSG_HELD_H
@@ -175,10 +175,11 @@ static __always_inline struct request *smqsg_held_take(struct smqsg_fd *fd,
 	if (unlikely(!rq))
 		return NULL;
 	/*
-	 * Another slot may have got the entry since. Also, the block layer's scan for timeouts may
-	 * still have a reference from the last run: it has seen the request in flight, and would
-	 * apply the old run's deadline to the new run, or write its flags. The exchange is a
-	 * full barrier: rq->ref is read after the write of rq->state at the end of the last run.
+	 * Another slot may have got the entry after this slot's last run. Also, the block layer's
+	 * scan for timeouts may still have a reference from that run: it has seen the request in
+	 * flight, and would apply the old run's deadline to the new run, or write the request's
+	 * flags. The exchange is a full barrier: rq->ref is read after the write of rq->state at
+	 * the end of the last run.
 	 */
 	if (likely(held->slot == number && held->cpu == raw_smp_processor_id() &&
 		   atomic_read(&rq->ref) == 1)) {
@@ -191,12 +192,12 @@ static __always_inline struct request *smqsg_held_take(struct smqsg_fd *fd,
 }
 
 /**
- * smqsg_held_may_store() - whether a slot whose run ended with GOOD keeps the request
+ * smqsg_held_may_store() - whether a slot keeps its request after a run that ended with GOOD
  * @file: held requests of the file
  * @held: the slot's entry
  * @rq: the request
  *
- * Return: true if it does; false: smqsg_held_ended_wanted() decides. Any context.
+ * Return: true if it does; false if smqsg_held_ended_wanted() has to decide. Any context.
  */
 static __always_inline bool smqsg_held_may_store(const struct smqsg_fd_held *file,
 						 const struct smqsg_held *held,
@@ -217,7 +218,7 @@ static __always_inline void smqsg_held_store(struct smqsg_held *held, struct req
 {
 	/* A walk over all tags skips requests that are not started. */
 	WRITE_ONCE(rq->state, MQ_RQ_IDLE);
-	/* Pairs with the exchange in smqsg_held_take(), after which all of the above is seen. */
+	/* Pairs with the exchange in smqsg_held_take(): its CPU then sees all of the above. */
 	smp_store_release(&held->rq, rq);
 }
 

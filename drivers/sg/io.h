@@ -28,8 +28,8 @@ struct smqsg_batch;
  * @lba: the LBA of a run with SMQ_SG_RUN_LBA
  * @buffer: the buffer of a run with SMQ_SG_RUN_BUFFER, referenced until the command has ended
  * @adhoc: additional data of an ad hoc command that waits or has waited, else NULL
- * @token: the token in the device's budget that the command's last straight issue (see direct.h)
- *	with a new request got, or below 0
+ * @token: token in the device's budget, from the command's last straight issue (see direct.h) with
+ *	a new request; below 0 if it got none
  * @cqe_by: SMQSG_CQE_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
  *	straight issue the submitter or the command's end, whichever is later. Atomic: an exchange
  *	decides which is later. Set for each such run
@@ -101,7 +101,7 @@ struct smqsg_pool {
 	unsigned int count;
 };
 
-/* Most commands that a pool keeps. */
+/* The largest number of commands that a pool keeps. */
 #define SMQSG_POOL_MOST		256
 
 void smqsg_bio_init(struct bio *bio);

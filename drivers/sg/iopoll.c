@@ -37,8 +37,8 @@ static __always_inline struct io_uring_cmd *smqsg_poll_cmd(struct smqsg_polled *
 }
 
 /*
- * Posts the CQEs of a file's slots and batches that have ended, of all rings. The lock of @ring is
- * held.
+ * Posts the CQEs of a file's slots and batches that have ended, whichever ring they belong to. The
+ * caller holds the lock of @ring.
  */
 static __always_inline void smqsg_poll_post_cqes(struct smqsg_fd *fd, const void *ring)
 {
@@ -50,8 +50,8 @@ static __always_inline void smqsg_poll_post_cqes(struct smqsg_fd *fd, const void
 }
 
 /*
- * Does the same for ad hoc commands of @ring. Returns whether a CQE was posted or will be posted
- * soon.
+ * Posts the CQEs of a file's ad hoc commands that have ended and belong to @ring. Returns whether a
+ * CQE was posted or will be posted soon.
  */
 static noinline bool smqsg_poll_adhoc(struct smqsg_fd *fd, const void *ring)
 {

@@ -106,7 +106,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 		smqsg_held_release(fd, held);
 		return PTR_ERR(rq);
 	}
-	/* An elevator was set meanwhile. It cannot change while this request exists. */
+	/* True if an elevator was set meanwhile. It cannot change while this request exists. */
 	if (rq->internal_tag >= 0) {
 		smqsg_held_release(fd, held);
 		smqsg_slot_execute(io, rq, slot, io->flags, false);
@@ -132,7 +132,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 }
 
 /**
- * smqsg_slot_issue_plugged() - smqsg_slot_issue() in a plug of its own, where the caller has none
+ * smqsg_slot_issue_plugged() - smqsg_slot_issue() in a plug of its own, for a caller without one
  * @io: the run; not part of a batch
  * @fd: the file
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()

@@ -82,7 +82,7 @@ static __always_inline struct request *smqsg_slot_request(struct smqsg_fd *fd,
 }
 
 /*
- * Sends a slot's command with a new request, which is freed when the command ends. @direct: past
+ * Sends a slot's command with a new request, which is freed when the command ends. @direct: bypass
  * the plug, if possible.
  */
 static __always_inline void smqsg_slot_execute(struct smqsg_io *io, struct request *rq,
@@ -176,7 +176,7 @@ static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg
  * @fd: the file
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  * @polled: REQ_POLLED for a poll queue, else 0
- * @ioucmd: with REQ_POLLED: the SQE, or that of its batch
+ * @ioucmd: with REQ_POLLED: the SQE of the run or of its batch
  *
  * Return: 0: sent, and the command may have ended already. Else no request could be allocated:
  * -EAGAIN: no tag, or the queue is frozen; -ENODEV; -EOPNOTSUPP: no poll queue. Process context.
@@ -199,9 +199,9 @@ static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd
  * @run: what else the run asks for, in memory that only the kernel writes; NULL for nothing
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  * @polled: REQ_POLLED for a poll queue, else 0
- * @ioucmd: with REQ_POLLED: the SQE, or that of its batch
+ * @ioucmd: with REQ_POLLED: the SQE of the run or of its batch
  * @alone: true: the submitter runs one slot, and reserves its place here. False, for a batch: the
- *	caller has reserved a place and started a plug. A constant
+ *	caller has reserved a place and started a plug. A compile-time constant
  *
  * Used for every run that has not waited. Compiled into each caller.
  *

@@ -55,7 +55,7 @@ bool smqsg_unkeep(struct smqsg_dev *sg)
  * smqsg_inflight() - how many commands of a device are in flight
  * @sg: the node
  *
- * Return: their number; not exact for commands that are being sent or that end meanwhile.
+ * Return: their number; not exact if commands are sent or end during the call.
  */
 unsigned int smqsg_inflight(struct smqsg_dev *sg)
 {

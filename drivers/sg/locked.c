@@ -14,15 +14,15 @@
 /**
  * smqsg_lock_pages() - counts pages as locked memory of the calling task's user
  * @pages: how many
- * @owner: gets the task's credentials, referenced, which keep its user_struct; NULL if nothing is
- *	counted, because the task has CAP_IPC_LOCK or @pages is 0
+ * @owner: gets a reference to the task's credentials, which keep its user_struct alive; NULL if
+ *	nothing is counted, because the task has CAP_IPC_LOCK or @pages is 0
  *
- * Counts for the user rather than for the process, as io_uring does, because the memory stays
- * pinned when the process has exited, or has become another program. (A reference to the user alone
- * would be enough, but 6.1.176 of Debian 12 does not export free_uid() to modules.)
+ * Like io_uring, counts for the user rather than for the process, because the memory stays pinned
+ * when the process has exited, or has become another program. (A reference to the user alone would
+ * be enough, but 6.1.176 of Debian 12 does not export free_uid() to modules.)
  *
- * Return: 0, and smqsg_unlock_pages() follows; -ENOMEM: over RLIMIT_MEMLOCK. Process context, in
- * the task whose memory is locked or on its behalf.
+ * Return: 0: the caller later calls smqsg_unlock_pages(); -ENOMEM: over RLIMIT_MEMLOCK. Process
+ * context, in the task whose memory is locked or on its behalf.
  */
 int smqsg_lock_pages(unsigned long pages, const struct cred **owner)
 {

@@ -5,8 +5,9 @@
 #include "owner.h"
 
 /*
- * Whether @cred may do what @owner may: it belongs to the same user, and has CAP_SYS_RAWIO if the
- * owner has it, because the filter of CDBs may have allowed a slot's CDB only for that reason.
+ * Whether @cred may run the slots of @owner: it must belong to the same user. If the owner has
+ * CAP_SYS_RAWIO, @cred must have it too, because the filter of CDBs may have allowed a slot's CDB
+ * only for that capability.
  */
 static bool smqsg_same_cred(const struct cred *cred, const struct cred *owner)
 {

@@ -12,10 +12,10 @@
 
 /**
  * struct smqsg_fd_owner - owner of a file's slots
- * @cred: credentials of the first SMQ_SG_PREPARE that filled a slot, NULL before it.
- *	Referenced. Written once, under smqsg_fd.setup (release; readers acquire)
+ * @cred: credentials of the caller of the first SMQ_SG_PREPARE that filled a slot; NULL before
+ *	that call. Referenced. Written once, under smqsg_fd.setup (release; readers acquire)
  *
- * Lives in the file, until smqsg_owner_put().
+ * Part of struct smqsg_fd. smqsg_owner_put() drops the reference when the file is released.
  */
 struct smqsg_fd_owner {
 	const struct cred *cred;

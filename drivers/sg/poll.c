@@ -59,7 +59,10 @@ void smqsg_poll_queues(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 	percpu_ref_put(&q->q_usage_counter);
 }
 
-/* Polls all poll queues of a node's device. Returns false if there are none. */
+/*
+ * Polls all poll queues of a node's device. Returns false if the device has none, or if the node
+ * has no file.
+ */
 static bool smqsg_poll_for_others(struct smqsg_dev *sg)
 {
 	struct scsi_device *sdev = NULL;

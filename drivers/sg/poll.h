@@ -18,7 +18,7 @@ struct smqsg_fd;
  * enum smqsg_pollable - whether a file's commands can be polled for
  * @SMQSG_POLL_NOT: no: the device's host has no poll queues
  * @SMQSG_POLL_CAN: yes
- * @SMQSG_POLL_WATCHED: yes, some may be in flight, and smqsg_dev_polled.watch polls for them too
+ * @SMQSG_POLL_WATCHED: yes; some may be in flight, and smqsg_dev_polled.watch polls for them too
  */
 enum smqsg_pollable {
 	SMQSG_POLL_NOT,
@@ -31,7 +31,7 @@ enum smqsg_pollable {
  * @ended: slots and batches that have ended and whose CQEs are not posted, by struct
  *	smqsg_polled.ended. Lockless: commands end in any context, a poller takes the whole list
  * @ended_adhoc: the same for ad hoc commands. A poller puts commands of other rings back
- * @state: enum smqsg_pollable. Written without a lock: because of a stale value the watch runs once
+ * @state: enum smqsg_pollable. Written without a lock: a stale value only makes the watch run once
  *	more, or once less
  *
  * Lives in the file. A command in one of the lists keeps its file open.
@@ -56,7 +56,8 @@ struct smqsg_dev_polled {
 
 /**
  * struct smqsg_polled - private area of the SQE of a polled command or batch
- * @what: its struct smqsg_io or struct smqsg_batch: the private area of every SQE begins with it
+ * @what: the command's struct smqsg_io, or the batch's struct smqsg_batch. The private area of
+ *	every SQE begins with such a pointer
  * @ended: in smqsg_fd_polled.ended or ended_adhoc
  * @hctx: the poll queue that its requests are on; NULL before its first request, SMQSG_POLL_ALL if
  *	they are on several. Written by the submitter, read by pollers, without a lock: a poller
@@ -88,10 +89,10 @@ static inline struct smqsg_polled *smqsg_polled(struct io_uring_cmd *ioucmd)
 
 /**
  * smqsg_poll_ended() - makes the next poller post the CQE of an ended polled command or batch
- * @list: of its file: smqsg_fd_polled.ended or ended_adhoc
- * @ioucmd: its SQE
+ * @list: smqsg_fd_polled.ended or ended_adhoc of the command's file
+ * @ioucmd: the command's SQE
  *
- * The next poll for any command of the file, or of the ring for ad hoc commands, posts its CQE.
+ * The next poll for any command of the file, or of the ring for ad hoc commands, posts the CQE.
  * Any context. The command, and with it the file, may be gone on return.
  */
 static inline void smqsg_poll_ended(struct llist_head *list, struct io_uring_cmd *ioucmd)
@@ -103,8 +104,8 @@ static inline void smqsg_poll_ended(struct llist_head *list, struct io_uring_cmd
  * smqsg_poll_on() - notes where a command has to be polled for, and starts the watch
  * @file: polled commands of its file, with a place reserved for this one: the watch ends when no
  *	command is in flight
- * @ioucmd: its SQE, or its batch's
- * @rq: its request, not issued yet
+ * @ioucmd: the SQE of the command or of its batch
+ * @rq: the command's request, not issued yet
  *
  * Return: false if the request is not on a poll queue. Process context, one caller at a time for
  * an SQE.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Refusals of callers' requests. A caller's mistake is no kernel error, so nothing is logged by
- * default: the caller's structure gets the field at fault, and a debug message names the limit.
+ * default: the caller's structure gets the number of the field at fault, and a debug message names
+ * the limit.
  */
 #ifndef SMQSG_REFUSE_H
 #define SMQSG_REFUSE_H
@@ -13,7 +14,7 @@
 
 /**
  * smqsg_refuse() - refuses the value of a field
- * @at: gets the field at fault; a pointer to u32
+ * @at: gets the number of the field at fault; a pointer to u32
  * @name: name of the field, as in SMQ_SG_FIELD_name
  * @error: an errno, below 0
  * @format: format of the debug message; its arguments follow
@@ -31,7 +32,7 @@
  * smqsg_sqe_unused() - whether the unused part of an SQE is 0
  * @ioucmd: the SQE
  * @used: how many bytes of its payload are used
- * @issue_flags: io_uring's
+ * @issue_flags: as io_uring passed them to the handler
  *
  * Return: false if a byte behind @used is not 0, or a flag of the command is set. Any context.
  */

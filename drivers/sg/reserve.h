@@ -31,15 +31,15 @@ static __always_inline unsigned int smqsg_reserve(struct smqsg_fd *fd, unsigned 
 		   atomic_try_cmpxchg(kept, &here, here - want))) {
 		/* @inflight includes the places in @kept already. */
 	/*
-	 * @inflight may be too high for a moment. At worst another command gets no place because of
-	 * that: it waits, and smqsg_wait() checks once more.
+	 * @inflight may be too high for a moment. At worst another command therefore gets no place:
+	 * it waits, and smqsg_wait() checks once more.
 	 */
 	} else if (unlikely(atomic_add_return(want, &sg->depth.inflight) > (int)depth)) {
 		atomic_sub(want, &sg->depth.inflight);
 		return smqsg_reserve_slow(fd, want);
 	}
 	atomic_add(want, &fd->depth.inflight);
-	/* Pairs with smqsg_still_shares(): one of the two sees the other. */
+	/* Pairs with smqsg_still_shares(): at least one of the two sees what the other wrote. */
 	smp_mb__after_atomic();
 	if (unlikely(!READ_ONCE(fd->depth.shares)))
 		smqsg_enter(fd);
@@ -59,7 +59,7 @@ static __always_inline void smqsg_unreserve(struct smqsg_fd *fd, unsigned int co
 
 	atomic_sub(count, &fd->depth.inflight);
 	atomic_sub(count, &sg->depth.inflight);
-	/* Pairs with the barrier of smqsg_wait(): one of the two sees the other. */
+	/* Pairs with the barrier of smqsg_wait(): at least one sees what the other wrote. */
 	smp_mb__after_atomic();
 	if (unlikely(atomic_read(&sg->depth.waiting)))
 		smqsg_kick(sg);
@@ -87,7 +87,7 @@ static __always_inline void smqsg_release(struct smqsg_fd *fd, unsigned int coun
 	}
 	atomic_sub(count, &fd->depth.inflight);
 	atomic_add(count, kept);
-	/* Pairs with the barrier of smqsg_wait(): one of the two sees the other. */
+	/* Pairs with the barrier of smqsg_wait(): at least one sees what the other wrote. */
 	smp_mb__after_atomic();
 	if (unlikely(READ_ONCE(sg->depth.slow_path)))
 		smqsg_kept_wanted(sg);

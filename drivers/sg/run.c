@@ -212,7 +212,7 @@ static noinline notrace int smqsg_uring_cmd_polled(struct io_uring_cmd *ioucmd,
 /**
  * smqsg_uring_cmd() - handles an SQE
  * @ioucmd: the SQE
- * @issue_flags: io_uring's
+ * @issue_flags: IO_URING_F_*
  *
  * Only jumps to one of two functions, so that neither kind of ring saves registers for the other
  * kind's code.

@@ -43,7 +43,8 @@ struct smqsg_fd;
 
 /**
  * struct smqsg_dev - the node of a SCSI device
- * @dev: its device in class smq_sg. References to it, one by each open file, keep the node's memory
+ * @dev: its device in class smq_sg. Each open file has a reference to it, which keeps the node's
+ *	memory
  * @cdev: its character device
  * @sdev: the SCSI device; NULL once its removal has begun, under @lock. Each open file has a
  *	reference to it. The node has none, because that would keep the LLD's module loaded
@@ -57,7 +58,7 @@ struct smqsg_fd;
  *	such as the queues of all files. Taken in process context only: open, close, waiters, work
  *	items; never by a command's end
  * @files: open files, struct smqsg_fd.sibling
- * @wait: waiting for places
+ * @wait: commands of all files that wait for places
  * @polled: the watch over polled commands
  * @held: held requests of all files
  *

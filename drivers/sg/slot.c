@@ -280,7 +280,7 @@ static int smqsg_slot_check_data(struct smqsg_fd *fd, u32 number, const struct s
 	return 0;
 }
 
-/* Finds the data of a slot. @used: gets its buffer. */
+/* Finds the data of a slot. Stores the data's buffer in *@used. */
 static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc,
 			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
 {

@@ -20,7 +20,7 @@ struct vm_area_struct;
  * @timeout: jiffies
  * @offset: offset of the data in the buffer, for runs with another buffer
  * @buffer: index of the buffer
- * @segments: in how many pieces of memory the data is, at most
+ * @segments: how many pieces of memory the data has, at most
  * @cdb_len: bytes of @cdb; 0: the slot is empty
  * @direction: enum smq_sg_direction
  * @in_pieces: @data lies in more than one element of the buffer's array

@@ -38,7 +38,8 @@ static inline void smqsg_slot_put_buffer(struct smqsg_io *io)
 /**
  * smqsg_slot_find() - finds a slot by its number
  * @fd: the file
- * @number: the number, which comes from a program; on return also bounded under speculation
+ * @number: the number, which comes from a program. If the slot is found, this is in range on
+ *	return, also under speculation
  *
  * Return: the slot, or NULL if there is no slot with that number. Any context.
  */

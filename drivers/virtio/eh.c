@@ -20,7 +20,7 @@ static bool vs_in_ring(struct vs_cmd *vc)
 }
 
 /*
- * Returns true if the command is off the ring. Its completion has then ended as well, because it
+ * Returns true if the command is off the ring. Its completion has then ended as well: completion
  * runs in an RCU read-side section that begins before the command is taken off the ring.
  */
 static bool vs_returned(struct vs_cmd *vc)

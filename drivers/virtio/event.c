@@ -48,7 +48,7 @@ static void vs_param_change(struct vs_dev *vs, unsigned int target, u64 lun, u32
 		vs_scan(vs, target, 0);
 		return;
 	}
-	if (asc != 0x2a)			/* parameters, mode parameters, capacity */
+	if (asc != 0x2a)		/* 0x2a: parameters or the capacity have changed */
 		return;
 	sdev = scsi_device_lookup(vs->host->shost, 0, target, lun);
 	if (!sdev)
@@ -121,7 +121,7 @@ static int vs_event_offer(struct vs_dev *vs, struct virtio_scsi_event *event)
 	return virtqueue_add_inbuf(vs->event, &sg, 1, event, GFP_ATOMIC);
 }
 
-/* Takes one event, and gives its buffer back to the device. */
+/* Copies one event, and gives its buffer back to the device. Returns false if there is no event. */
 static bool vs_event_take(struct vs_dev *vs, struct virtio_scsi_event *copy)
 {
 	struct virtio_scsi_event *event = NULL;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_virtio: the virtio bus. The kernel has a driver for these devices, virtio_scsi, and the
- * virtio bus has no driver_override. So by default this driver matches no device, and take.c binds
- * it to one device at a time. With take_all=1 it matches every virtio-scsi device.
+ * smq_virtio: the driver on the virtio bus. The kernel has another driver for these devices,
+ * virtio_scsi, and the bus has no driver_override. So by default this driver matches no device, and
+ * take.c binds it to one device at a time. With take_all=1 it matches every virtio-scsi device.
  */
 #define pr_fmt(fmt) "smq_virtio: " fmt
 
@@ -21,7 +21,7 @@ static bool take_all;
 module_param(take_all, bool, 0444);
 MODULE_PARM_DESC(take_all, "take every virtio-scsi device that has no driver");
 
-/* The bus calls this function before the features are final: it can still clear one. */
+/* The bus calls this function before the features are final, so it can still clear one. */
 static int vs_validate(struct virtio_device *vdev)
 {
 	if (!vdev->config->get) {
@@ -160,7 +160,7 @@ static struct virtio_driver vs_driver = {
 #endif
 };
 
-/* With take_all=1: sets whether this driver matches devices. With take_all=0 it never does. */
+/* With take_all=1, sets whether the driver matches devices. With take_all=0 it matches none. */
 void vs_match(bool on)
 {
 	WRITE_ONCE(vs_driver.id_table, on && take_all ? vs_ids : vs_none);

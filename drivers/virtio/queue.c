@@ -114,7 +114,7 @@ static __always_inline enum smq_status vs_put(struct smq_hwq *hwq, struct smq_cm
 
 	err = vs_add(queue, vc, scmd, pi);
 	if (unlikely(err)) {
-		/* The ring is full: the layer holds the command until the ring has room. */
+		/* Unless err is -EIO the ring is full: the layer holds the command for now. */
 		if (err != -EIO)
 			return SMQ_HWQ_BUSY;
 		scmd->result = DID_NO_CONNECT << 16;
@@ -235,7 +235,7 @@ static void vs_offer_pi(struct vs_dev *vs, struct Scsi_Host *shost)
 	scsi_host_set_guard(shost, SHOST_DIX_GUARD_CRC);
 }
 
-/* Allocates the host, with the limits of device and rings. Returns what smq_host_alloc() does. */
+/* Allocates the host, with the limits of the device and its rings. Return: as smq_host_alloc(). */
 struct smq_host *vs_host_alloc(struct vs_dev *vs)
 {
 	struct virtio_device *vdev = vs->vdev;

@@ -14,7 +14,7 @@
 
 static DEFINE_MUTEX(vs_take_lock);	/* one take or release at a time; they sleep */
 
-/* Whether a disk of a host is open; stores its name. */
+/* Whether a disk of a host is open; if so, stores the name of that disk in @name. */
 static bool vs_host_open(struct Scsi_Host *shost, char *name, size_t len)
 {
 	struct scsi_device *sdev;
@@ -53,7 +53,10 @@ static int vs_check_closed(struct device *dev, const char *what)
 	return -EBUSY;
 }
 
-/* Finds a virtio-scsi device by name, and gets a reference; an ERR_PTR after a message. */
+/*
+ * Finds a virtio-scsi device by name, and gets a reference. If there is no such device, prints a
+ * message and returns an ERR_PTR.
+ */
 static struct device *vs_find(const struct device_driver *drv, const char *name, const char *what)
 {
 	struct device *dev = bus_find_device_by_name(drv->bus, NULL, name);

@@ -2,7 +2,7 @@
 /*
  * smq_virtio: virtio-scsi devices (virtio 1.2, section 5.6), such as those of QEMU and vhost.
  *
- * Indirect descriptors are not negotiated: virtqueue_add would allocate a table for each
+ * Indirect descriptors are not negotiated: virtqueue_add() would allocate a table for each
  * command. So a command takes one descriptor of the ring for its request, one for its response
  * and one for each piece of its data. The size of the ring limits the number and the size of
  * commands.
@@ -28,12 +28,12 @@
 
 #define VS_CTRL		0	/* virtqueues by number */
 #define VS_EVENT	1
-#define VS_FIRST	2	/* the first for commands */
+#define VS_FIRST	2	/* the first virtqueue for commands */
 
 #define VS_ENDS		2	/* descriptors for request and response */
-#define VS_EVENTS	8
-#define VS_TMFS		4
-#define VS_TMF_SECONDS	5
+#define VS_EVENTS	8	/* buffers for events */
+#define VS_TMFS		4	/* task management functions at a time */
+#define VS_TMF_SECONDS	5	/* how long to wait for the answer to one */
 
 /**
  * struct vs_queue - private area of a hardware queue, on cache lines of its own
@@ -41,7 +41,7 @@
  *	this queue (several may), its interrupt or pollers, and error handling
  * @added: the ring has commands for which the doorbell has not been rung yet
  * @size: descriptors of @vq; all of them are free while the device has no command
- * @vq: its virtqueue; NULL while the device has no virtqueues, and always once it is gone
+ * @vq: its virtqueue; NULL while the device has no virtqueues, and always once the device is gone
  *
  * Lifetime: as long as the smq_hwq. @vq changes when the device is reset.
  */
@@ -61,8 +61,8 @@ struct vs_queue {
  * @req: what the device reads; everything but LUN, CDB and PI lengths is set once
  * @req_sg: describes @req
  * @resp_sg: describes the response
- * @queue: the queue that it was last put on; NULL: it was never put on one. For the error
- *	handler's own commands this may be the queue of another hardware queue than theirs
+ * @queue: the queue that the command was last put on; NULL: it was never put on one. One of the
+ *	error handler's own commands may be on another queue than that of its hardware queue
  * @next: the next one in the list of commands that were taken off the ring together
  * @in_ring: the device has the command: it has not been taken off the ring yet
  * @room: for what the device writes, on cache lines of its own: see vs_resp()
@@ -119,7 +119,7 @@ struct vs_tmf {
  * struct vs_dev - one device
  * @vdev: the device, whose priv this is
  * @host: its host; NULL until probe has allocated it. The device may interrupt before that
- * @depth: how many commands each ring has at a time
+ * @depth: how many commands each ring may have at a time
  * @max_sg: scatterlist entries of a command's data
  * @ring: descriptors of the smallest ring
  * @nr_queues: virtqueues for commands, those for polling last
@@ -131,8 +131,8 @@ struct vs_tmf {
  * @state_lock: serialises host reset and removal, which take down the rings and sleep
  * @ctrl_lock: protects @ctrl and @tmf; taken by error handling and by the interrupt
  * @ctrl: the control queue, NULL while there is none
- * @tmf: the task management functions that may be under way on it
- * @event_lock: protects @event, @events_end and the buffers in that queue
+ * @tmf: the task management functions that may be under way on @ctrl
+ * @event_lock: protects @event, @events_end and the buffers in the event queue
  * @event: the event queue, NULL while there is none
  * @events_end: no more events are handled
  * @event_work: handles events, in the order in which they came

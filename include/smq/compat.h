@@ -198,7 +198,7 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 #endif
 
 /**
- * smq_rq_has_tag() - does for a new request's tag what the block layer does at its first dispatch
+ * smq_rq_has_tag() - does what the block layer does when it first dispatches a new request
  * @rq: a request that is not counted yet, of a queue without an elevator
  *
  * If several queues share the tags, the request is counted for its queue. After the call a walk
@@ -232,9 +232,9 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
 
 /*
  * Whether smq_prepare_cmd() sets all that the mid-layer's preparation sets: then a command needs no
- * bio if the scatterlist entries in the command are enough. The kernels were read and tested
- * likewise (tests/vm/test_sg_bioless.py). False with high memory: for some drivers the block layer
- * replaces pages of high memory in the bio.
+ * bio if the scatterlist entries in the command are enough. As above, probe.mk defines this for
+ * kernels whose source was read and which were tested (tests/vm/test_sg_bioless.py). False with
+ * high memory: for some drivers the block layer replaces pages of high memory in the bio.
  */
 #if !defined(SMQ_CAN_PREPARE) || defined(CONFIG_ARCH_NO_SG_CHAIN) || defined(CONFIG_HIGHMEM)
 #undef SMQ_CAN_PREPARE

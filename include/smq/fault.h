@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * smq: faults on demand, for the commands of any LLD. <smq/lld.h> includes this file. Root sets
- * them in /sys/class/scsi_host/hostN/smq_fault/; an LLD may have another interface for a
- * host's settings, and kinds of faults that only it can inject.
+ * smq: faults on demand, for the commands of any LLD. <smq/lld.h> includes this file. Root sets a
+ * host's faults in /sys/class/scsi_host/hostN/smq_fault/. An LLD may have another interface for
+ * these settings, and kinds of faults that only it can inject.
  */
 #ifndef SMQ_FAULT_H
 #define SMQ_FAULT_H
@@ -44,7 +44,7 @@ enum smq_fault_kind {
 /**
  * struct smq_fault_kinds - faults that only one LLD can inject
  * @nr: number of kinds
- * @names: their names; the first one is that of SMQ_FAULT_LLD
+ * @names: their names, beginning with the name of SMQ_FAULT_LLD
  * @changed: called when settings of a host have changed. Context: may sleep, under a lock of the
  *	host; not called for a host that is being removed
  */
@@ -67,13 +67,13 @@ struct smq_fault_kinds {
  *	commands on all CPUs are counted
  * @seen: commands that matched
  * @injected: number of faults so far
- * @fail_abort: how many more aborts fail, whatever @kind is; negative: all. Atomic,
- *	as are the next two: an ioctl's reset runs beside the error handler
- * @fail_lun_reset: LUN resets
- * @fail_target_reset: target resets
+ * @fail_abort: how many more aborts fail, whatever @kind is; negative: all. Atomic, as are the
+ *	next two, because a reset by ioctl may run at the same time as the error handler
+ * @fail_lun_reset: likewise, for LUN resets
+ * @fail_target_reset: likewise, for target resets
  *
- * Settings are read with READ_ONCE: they may change at any time, for the commands that
- * follow.
+ * Settings are read with READ_ONCE, because they may change at any time. A change applies to the
+ * commands that follow.
  */
 struct smq_fault {
 	unsigned int kind;

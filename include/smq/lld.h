@@ -63,9 +63,9 @@
  *	GFP_NOIO | __GFP_RETRY_MAYFAIL: memory reclaim may wait for this very command, and error
  *	handling waits for the work item). Returns SMQ_DONE, or SMQ_QUEUED if the command completes
  *	later.
- * @timed_out: the block timer of a command expired while the LLD has the command. Returns true to
- *	start the timer again, because a host below the LLD times the command too. Any context; may
- *	not sleep. Optional: without it error handling begins.
+ * @timed_out: called when the block timer of a command has expired and the LLD has the command.
+ *	Returns true to start the timer again, because a host below the LLD times the command too.
+ *	Any context; may not sleep. Optional: without it error handling begins.
  * @abort: takes one command back, or releases what the LLD keeps for a command that the layer's
  *	worker had not started yet. Called in the mid-layer's error handling workqueue or thread,
  *	may sleep; commands may be queued and resets may run meanwhile. 0 means that the LLD no
@@ -88,7 +88,7 @@
  *	queue in @lim, timeouts in @sdev, its depth by smq_change_queue_depth(). May
  *	sleep. 0, or a negative errno that drops the LUN. Optional.
  * @map_queues: maps the hardware queues of one type to CPUs by interrupt
- *	affinity. Optional: without it they are spread evenly.
+ *	affinity. Optional: without it the queues are spread evenly.
  * @faults: kinds of faults that only this LLD can inject. Optional.
  */
 struct smq_lld {
@@ -133,8 +133,8 @@ struct smq_lld {
  *	first queue_depth: 1 to SMQ_MAX_DEPTH
  * @extra: further commands that a dispatch policy may hold for each hardware queue, 0 to
  *	SMQ_MAX_DEPTH. Tags are allocated for @depth and @extra commands. If @extra is not 0 and
- *	there are several LUNs, queue_cmd may get more than @depth commands with the policy
- *	"direct", and then returns SMQ_HWQ_BUSY
+ *	there are several LUNs, then with the policy "direct" queue_cmd may be called for more
+ *	than @depth commands, and returns SMQ_HWQ_BUSY for those beyond @depth
  * @max_id: targets per channel, at least 1
  * @max_lun: LUN addresses per target, at least 1
  */
@@ -153,7 +153,7 @@ struct smq_host_config {
 /**
  * struct smq_template - what SMQ_LLD_TEMPLATE() instantiates for an LLD
  * @sht: for the mid-layer
- * @enter: gives one command to the LLD, through whichever entry it has. Context: as queue_cmd
+ * @enter: gives one command to the LLD's queue_cmd or queuecommand_lck. Context: as queue_cmd
  * @dispatch: gives a list of commands to queue_cmd, in order, until it refuses one: that
  *	one and the rest stay in the list. Then commits if @commit. Returns the last
  *	result of queue_cmd. Context: as queue_cmd

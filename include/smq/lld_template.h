@@ -44,18 +44,18 @@ bool smq_policy_full(struct smq_cmd *cmd);
  * struct smq_stats - counted on the CPU where it happens, summed when read
  * @queued: accepted by the LLD, or still on the way there
  * @done: completed, whatever the result
- * @errors: of these, with a result other than GOOD
+ * @errors: of @done, those with a result other than GOOD
  * @busy: returned to the mid-layer
  * @deferred: sent through the worker
  * @polled: completed by poll
  * @held_full: held because the device, or the hardware queue, was full
  * @commits: doorbells
  * @dispatches: batches of held commands given to the LLD
- * @dispatched: commands in them
+ * @dispatched: commands in these batches
  * @busy_hwq: refused by the LLD with SMQ_HWQ_BUSY
- * @busy_host: with SMQ_HOST_BUSY
- * @busy_device: with SMQ_DEVICE_BUSY
- * @busy_target: with SMQ_TARGET_BUSY
+ * @busy_host: refused with SMQ_HOST_BUSY
+ * @busy_device: refused with SMQ_DEVICE_BUSY
+ * @busy_target: refused with SMQ_TARGET_BUSY
  */
 struct smq_stats {
 	u64 queued;
@@ -131,7 +131,7 @@ smq_lld_queue_lck(const struct smq_lld *lld, struct smq_host *host, struct smq_c
 	}
 }
 
-/* Gives a command to the LLD by the entry that the LLD has; the other branch is compiled out. */
+/* Calls the LLD's queue_cmd, or queuecommand_lck; the compiler drops the other branch. */
 static __always_inline enum smq_status
 smq_lld_enter(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
@@ -311,8 +311,8 @@ smq_dispatch_list(const struct smq_lld *lld, struct smq_hwq *hwq, struct list_he
  *
  * blk-mq calls queuecommand inside an RCU read-side section. The error handler calls it outside
  * one, for the few commands that it sends itself. The template enters a section only for these
- * commands, so that other commands do not pay for it. The mid-layer does not check whether the host
- * is blocked before it sends them. So the template refuses them while a reset by ioctl runs, and
+ * commands, so that other commands do not pay for it. Before the mid-layer sends them, it does not
+ * check whether the host is blocked. So the template refuses them while a reset by ioctl runs, and
  * the error handler tries them again.
  */
 #define SMQ_LLD_TEMPLATE(tmpl, ops)						\

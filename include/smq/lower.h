@@ -13,8 +13,9 @@
 #include <smq/compat.h>
 
 /*
- * Since 7.0 probe and remove are members of the scsi_driver; before, of its device_driver. Put
- * SMQ_SCSI_DRIVER_FNS() after the two functions, and SMQ_SCSI_DRIVER_OPS() into the scsi_driver.
+ * Since 7.0 probe and remove are members of struct scsi_driver; before 7.0 they were members of its
+ * gendrv. Put SMQ_SCSI_DRIVER_FNS() after the two functions, and SMQ_SCSI_DRIVER_OPS() into the
+ * initializer of the struct.
  */
 #ifdef SMQ_HAVE_SCSI_DRIVER_PROBE
 #define SMQ_SCSI_DRIVER_FNS(add, del)
@@ -141,8 +142,8 @@ static inline int smq_queue_set_limits(struct request_queue *q, unsigned int sec
 }
 
 /*
- * Whether a plug issues requests in the order they were added. Before 6.13 it issues them in
- * reverse order.
+ * Whether a plug issues requests in the order in which they were added to it. Before 6.13 it issues
+ * them in reverse order.
  */
 #ifdef SMQ_HAVE_RQ_LIST
 #define SMQ_PLUG_IN_ORDER	true

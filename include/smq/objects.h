@@ -59,7 +59,7 @@ enum smq_cmd_state {
 	SMQ_FREE,	/* with the mid-layer */
 	SMQ_OWNED,	/* with the LLD, or in the layer's worker for it */
 	SMQ_SUBMITTING,	/* with the LLD, whose queue_cmd has not returned: see smq_cmd_enter() */
-	SMQ_ENDED,	/* ended by the LLD meanwhile: the submitter completes it */
+	SMQ_ENDED,	/* ended before queue_cmd returned: the submitter completes it */
 	SMQ_HELD,	/* in a list of the layer or a policy; changes under that list's lock */
 	SMQ_RETURNING,	/* on its way from a list to the mid-layer, which alone ends it */
 	SMQ_WITHHELD,	/* by fault injection; changes under smq_host_faults.hits_lock */
@@ -70,10 +70,10 @@ enum smq_cmd_state {
  * @hwq: the hardware queue that it is on, or was on last; only the owner changes it
  * @state: enum smq_cmd_state; atomic because completion and error handling
  *	compete for it
- * @fault: fault injection has changed or recorded the command; only the owner uses it
+ * @fault: fault injection has changed or recorded the command; only the owner uses this field
  * @seen: the dispatch policy's part of it, NULL while no policy has seen it. Written by the
  *	owner, read by error handling inside an RCU read-side section
- * @node: for the lists of the owner: the LLD's, or the policy's while the command is held
+ * @node: entry in a list: of the layer or the policy while the command is held, else of the LLD
  * @work: for smq_cmd_defer()
  * @priv: the LLD's private area
  *
@@ -151,8 +151,8 @@ struct smq_lun {
  * @extra: further commands a policy may hold for each
  * @priv: the LLD's private area
  *
- * Lifetime: part of struct Scsi_Host, whose reference smq_host_free() drops;
- * an open file on a device of the host may keep it longer, without using it.
+ * Lifetime: part of struct Scsi_Host, to which smq_host_free() drops the layer's reference. An open
+ * file on a device of the host may keep this struct longer, but does not use it.
  */
 struct smq_host {
 	struct smq_hwq **hwq;
@@ -228,10 +228,10 @@ static inline struct scsi_cmnd *smq_cmd_to_scmd(struct smq_cmd *cmd)
  * smq_cmd_enter() - leaves the completion of a command to its submitter
  * @cmd: the command that queue_cmd was called for
  *
- * For a queue_cmd that calls other code: code that may complete the command before it returns, and
- * does not report whether it has done so. Until smq_cmd_leave() is called, smq_cmd_done() only
- * records that the command has ended; the submitter completes it, without a softirq and with no
- * frame of the LLD on the stack.
+ * For a queue_cmd that calls code which may complete the command before it returns, and does not
+ * report whether it has done so. Until smq_cmd_leave() is called, smq_cmd_done() only records that
+ * the command has ended; the submitter completes it, without a softirq and with no frame of the LLD
+ * on the stack.
  *
  * Context: queue_cmd.
  */

@@ -2,9 +2,10 @@
 /*
  * smq: what a dispatch policy includes.
  *
- * A policy decides between the mid-layer's queuecommand and the LLD's queue_cmd. It fills one
- * static const struct smq_policy_ops and registers it; root chooses it for a host by writing its
- * name to /sys/class/scsi_host/hostN/smq/policy. The host then has a struct smq_policy.
+ * A policy decides when a command that the mid-layer has queued goes to the LLD, and on which
+ * hardware queue. It fills one static const struct smq_policy_ops and registers it; root chooses
+ * it for a host by writing its name to /sys/class/scsi_host/hostN/smq/policy. The host then has a
+ * struct smq_policy.
  * drivers/policy/README.md describes how to write one.
  */
 #ifndef SMQ_POLICY_H
@@ -44,9 +45,9 @@ struct smq_policy_lun;
  * @lun_size: the same per LUN
  * @cmd_size: the same per command, but not zeroed: the last command with that tag has used it
  * @knobs: attributes of its settings, a named group beside hostN/smq; optional
- * @hold_ms: the hold bound, whatever the command's timeout, in ms: a command that was held longer
- *	is returned to the mid-layer; 0: a second, or a quarter of the command's timeout if that is
- *	less
+ * @hold_ms: the hold bound in ms, the same for every timeout of a command: a command that was held
+ *	longer is returned to the mid-layer. 0: the bound is a second, or a quarter of the command's
+ *	timeout if that is less
  *
  * @init_knobs: sets the defaults. May sleep. Optional.
  * @init: called when a host chooses the policy. Returns 0; or a negative errno, after a message, if
@@ -67,13 +68,13 @@ struct smq_policy_lun;
  * @next: called when a LUN has room for one more command. Takes a command off one of the policy's
  *	lists and returns it: that command gets the room. Returns NULL if no command waits, or if
  *	none may go yet. In the second case the policy has set the timer of one of its lists, whose
- *	dispatch calls smq_policy_room(). With @drain every waiting command may go. Context: as
+ *	dispatch calls smq_policy_room(). If @drain, every waiting command may go. Context: as
  *	@queue; may be called by several CPUs at once. Required with @wait.
  *
- * @passes: a command is on its way to @hwq, its own. Returns @policy if the command goes to the LLD
- *	at once, as without a policy. The policy does not see such a command: @passed is called for
- *	it, but neither @queue nor @done. Returns NULL if @queue is to be called. Context: as
- *	@queue. Optional; not with @holds.
+ * @passes: a command is on its way to @hwq, its own hardware queue. Returns @policy if the command
+ *	goes to the LLD at once, as without a policy. The policy does not see such a command:
+ *	@passed is called for it, but neither @queue nor @done. Returns NULL if @queue is to be
+ *	called. Context: as @queue. Optional; not with @holds.
  * @passed: called after @passes has let a command go. Either the LLD has the command, and a
  *	doorbell was rung if it was the last of its batch; or the LLD refused the command, and the
  *	layer treats it as without a policy. Context: as @passes. Required with @passes.
@@ -92,9 +93,9 @@ struct smq_policy_lun;
  * @last: the block layer's batch is over, and its last command did not reach @queue. Context: as
  *	@queue. Optional.
  * @has_use: whether the policy has anything to do. While it returns false the host runs as
- *	"direct"; the layer calls it again every few seconds after a look of SMQ_POLICY_LOOK, in
- *	which commands go through the policy. Context: may sleep, under the host's policy lock.
- *	Optional: without it the policy is always effective.
+ *	"direct". Every few seconds the layer lets commands go through the policy for
+ *	SMQ_POLICY_LOOK (a look), and then calls @has_use again. Context: may sleep, under the
+ *	host's policy lock. Optional: without it the policy is always effective.
  * @look: called when such a look begins. Context: as @has_use. Optional.
  * @show: prints "key=value" words about a hardware queue into the host's stats file,
  *	each with a space before it. Context: may sleep. Optional.
@@ -168,7 +169,7 @@ struct smq_policy_lun {
 };
 
 #define SMQ_SEEN_COUNTED	BIT(0)	/* counted in the inner depth of its LUN */
-#define SMQ_SEEN_QUEUED		BIT(1)	/* the policy's queue was called, its done not yet */
+#define SMQ_SEEN_QUEUED		BIT(1)	/* ops->queue() was called, ops->done() not yet */
 #define SMQ_SEEN_MOVED		BIT(2)	/* counted in smq_hwq_move.foreign of its hardware queue */
 
 /**
@@ -177,8 +178,8 @@ struct smq_policy_lun {
  * @lun: the policy's part of its LUN
  * @held_in: the list that it is in, NULL if it is in none; changes under the lock of
  *	that list
- * @held_since: when it was first held since the mid-layer queued it, in jiffies | 1;
- *	0 if it was not
+ * @held_since: when it was first held after the mid-layer queued it, in jiffies | 1;
+ *	0 if it has not been held
  * @held_at: when it was held the last time, in jiffies
  * @issued_at: when it went from a list to the LLD, in jiffies
  * @flags: SMQ_SEEN_*; only the command's owner uses them
@@ -207,7 +208,7 @@ struct smq_policy_cmd {
  * @cmd_stride: bytes of each part in @cmds
  * @tags: number of tags of each hardware queue
  * @luns: its parts of the LUNs, under the host's policy lock
- * @free: frees it in process context, after a grace period
+ * @free: frees the policy in process context, after a grace period
  * @priv: the policy's own area per host
  *
  * Lifetime: begins when the host chooses it. Ends when the host has chosen another one or is
@@ -243,7 +244,7 @@ struct smq_policy {
  *	interrupts on. Gives the LLD none while smq_host.frozen is set
  * @node: in the host's list of all struct smq_hold
  *
- * Lifetime: smq_hold_init() to smq_hold_exit(), which comes when it is empty.
+ * Lifetime: smq_hold_init() to smq_hold_exit(), which is called when the list is empty.
  */
 struct smq_hold {
 	struct smq_host *host;

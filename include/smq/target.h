@@ -43,8 +43,9 @@ static inline void smq_target_queue(struct se_cmd *se)
 #endif
 
 /*
- * For fabrics that support it, 7.0 completes commands that end with GOOD in the context in which
- * the backstore completes them, interrupts included. Before 7.0 a work item always completes them.
+ * From 7.0 on, if the fabric supports it, LIO completes a command that ends with GOOD in the
+ * context in which the backstore completes it, which may be an interrupt. Before 7.0 a work item
+ * always completes it.
  */
 #ifdef SMQ_HAVE_TARGET_COMPL_TYPE
 #define SMQ_TARGET_DEFAULT_COMPL	\

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Hides the differences of io_uring's interface to drivers between Linux 6.1 and 7.2. */
+/* Hides how io_uring's interface to drivers differs between Linux 6.1 and 7.2. */
 #ifndef SMQ_URING_H
 #define SMQ_URING_H
 
@@ -27,7 +27,7 @@ static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
 #endif
 }
 
-/* 6.19 has two functions that end a command: one for a CQE of 16 bytes, one for 32 bytes. */
+/* Since 6.19 a command is ended by two functions: one for CQEs of 16 bytes, one for 32 bytes. */
 static inline void smq_uring_done(struct io_uring_cmd *ioucmd, int result,
 				  unsigned int issue_flags)
 {
@@ -48,7 +48,7 @@ static inline void smq_uring_done32(struct io_uring_cmd *ioucmd, int result, u64
 #endif
 }
 
-/* Identifies the ring on which an SQE was submitted. Only to be compared with other rings. */
+/* Identifies the ring on which an SQE was submitted. For comparison with other rings only. */
 static inline const void *smq_uring_ring(struct io_uring_cmd *ioucmd)
 {
 	return cmd_to_io_kiocb(ioucmd)->ctx;

@@ -23,8 +23,8 @@ from kit.sanitizing import TIME_FACTOR  # noqa: E402
 
 PROGRAM = TOP / "build/tools/fuzz/fuzz"
 IDLE_SECONDS = 30
-# A round counts as hung this long after the end of its load. The program itself kills a process
-# that takes too long.
+# A load that runs this much longer than it should counts as hung. The program itself kills a
+# process that takes too long.
 ROUND_SECONDS = 900
 LOOK_SECONDS = 1
 END_SECONDS = 60
@@ -36,8 +36,8 @@ class FuzzError(Exception):
 
 
 def user_mode_linux() -> bool:
-    """Whether this is User-Mode Linux. Linux 7.2 has a defect there: it reports errors when a
-    process that has a ring mapped forks."""
+    """Whether this is User-Mode Linux. Linux 7.2 has a defect there: the kernel reports
+    errors when a process that has a ring mapped forks."""
     return "User Mode Linux" in Path("/proc/cpuinfo").read_text(encoding="ascii")
 
 

@@ -66,8 +66,8 @@ def devices() -> Iterator[Devices]:
 
 def pinned() -> int:
     """How many pages are pinned for I/O."""
-    # The write makes the kernel add up the latest counts of all CPUs. It may fail because of other
-    # counters, but only after that.
+    # The write makes the kernel add up the latest counts of all CPUs. After that the write may fail
+    # because of other counters: ignore this.
     with suppress(OSError):
         Path("/proc/sys/vm/stat_refresh").write_text("1", encoding="ascii")
     pairs = (line.split() for line in Path("/proc/vmstat").read_text("ascii").splitlines())

@@ -141,7 +141,7 @@ static void complete_due(void)
 			i++;
 		}
 	}
-	/* As the work item that a completion starts if the hardware queue is idle. */
+	/* Models the work item that a completion starts if the hardware queue is idle. */
 	if (policy && held && !inflight)
 		dispatch(0);
 	if (policy && held && now - opened >= wait_ns)

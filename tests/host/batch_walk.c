@@ -143,7 +143,7 @@ static void walk_natural(void)
 			for (i = 1; i <= size; i++) {
 				bool passes = smq_batch_passes(&batch, 16, i == size);
 
-				/* From the second batch on the policy knows their size. */
+				/* After the first batch the policy knows how large batches are. */
 				EXPECT(!repeat || passes == (size >= 8));
 			}
 		}

@@ -165,7 +165,7 @@ static void pass(int cpu, int cmd, bool last)
 	world.uncommitted |= !last;
 }
 
-/* As smq_bucket_queue() does. */
+/* Reads and clears the mark, as smq_bucket_queue() does. */
 static bool take_uncommitted(void)
 {
 	bool uncommitted;
@@ -177,8 +177,8 @@ static bool take_uncommitted(void)
 }
 
 /*
- * Checks that commands of a CPU whose batch is over do not wait for a doorbell until another CPU's
- * batch ends.
+ * Checks that no command of a CPU whose batch is over waits for a doorbell that rings only when
+ * another CPU's batch ends.
  */
 static void check_rung(void)
 {

@@ -216,7 +216,7 @@ static bool is_with_device(long cmd)
 	return world.with_lld[cmd] && !(world.uncommitted >> cmd & 1);
 }
 
-/* While the device has a command, it completes the command at any time. */
+/* Models the device: completes a command at any time while the device has it. */
 static void completer(int cmd)
 {
 	struct scsi_cmnd *scmd = &world.command[cmd].scmd;

@@ -161,7 +161,7 @@ static bool complete_first(struct scsi_cmnd *scmd)
 	return first;
 }
 
-/* Called when the LLD gets a command, or it ends: no other command has to wait for it any more. */
+/* Called when the LLD gets a command or the command ends: no other one waits for it any more. */
 static void left_queue(int cmd)
 {
 	int i;

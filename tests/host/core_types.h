@@ -213,7 +213,7 @@ static struct {
 	bool aborted[CMDS];		/* the command's abort has returned */
 	int queue_depth;		/* the advertised queue depth */
 	int budget;			/* commands that count against queue_depth */
-	int counting;			/* 1 + thread that may issue only counted ones; 0: none */
+	int counting;			/* 1 + thread that issues only counted commands; 0: none */
 	bool quiet;			/* a reset has begun and not yet ended */
 	bool offline;			/* the CPU of hardware queue 1 is offline */
 	/* The LLD. */

@@ -309,7 +309,7 @@ static void restore(const struct node *node)
 		memcpy(workers[i].low, node->stacks[i], workers[i].stack + STACK - workers[i].low);
 }
 
-/* Runs each thread up to its first step. Before that step it does not access shared memory. */
+/* Runs each thread up to its first step. Before that a thread does not access shared memory. */
 static void begin(void)
 {
 	int i;

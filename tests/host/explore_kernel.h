@@ -36,7 +36,7 @@ typedef unsigned long long u64;
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr) - offsetof(type, member)))
 
-/* Defined by the includer: returns whether no other thread writes this memory, or none reads it. */
+/* The includer defines this: true if no other thread writes the memory, or no other reads it. */
 static bool explore_needs_no_step(const void *at);
 
 static inline void explore_access(const void *at, const char *what)

@@ -47,7 +47,7 @@ static void do_cdb(const char *line)
 	putchar('\n');
 }
 
-/* Makes an array of three slots of 64 bytes, as a kernel could lay it out. Shows slot 1. */
+/* Makes the statuses of three slots, 64 bytes apart, as a kernel could. Shows slot 1. */
 static void do_slot(const char *line)
 {
 	static unsigned char array[3 * 64] __attribute__((aligned(8)));

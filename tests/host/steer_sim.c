@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Simulates the choices of the policy "steer": each task keeps up to @qd commands in flight on its
+ * Simulates the choices of the policy "steer": each task keeps up to qd commands in flight on its
  * own hardware queue. A command takes link_ns on a link that all hardware queues share, and then
- * hwq_ns in its hardware queue: each of the two serves one command at a time. Then it takes
- * service_ns, beside any number of other commands. The policy's own header makes the decisions. Run
- * by test_steer.py.
+ * hwq_ns in its hardware queue. The link and each hardware queue serve one command at a time. Then
+ * the device works on the command for service_ns, on any number of commands at once. The policy's
+ * own header makes the decisions. Run by test_steer.py.
  *
  * steer_sim KEY=VALUE... prints the results, and checks that each command ends.
  */
@@ -86,7 +86,7 @@ static void judge(struct queue *own, unsigned int ahead, unsigned int ended)
 		stopped_at = done;
 }
 
-/* As steer_find() does. */
+/* Does what steer_find() does. */
 static unsigned int find(unsigned int at)
 {
 	unsigned int i, rank, best = 0, found = at;
@@ -111,7 +111,7 @@ static unsigned int find(unsigned int at)
 	return found;
 }
 
-/* As smq_steer_queue() and steer_away() do. Then the device gets the command. */
+/* Does what smq_steer_queue() and steer_away() do, then gives the command to the device. */
 static void submit(unsigned int task)
 {
 	unsigned int home = task % set.queues, to = home;
@@ -244,13 +244,13 @@ int main(int argc, char **argv)
 		fail("commands are left over");
 	for (i = 0; i < set.queues; i++) {
 		if (busy(&queues[i]))
-			fail("a queue's count is not 0");
+			fail("a queue still counts commands in flight");
 		steered += queues[i].steered;
 		fell_back += queues[i].fell_back;
 		backed_off += queues[i].backed_off;
 	}
 	printf("{\"ns\": %llu, \"steered\": %llu, \"won\": %llu, \"fell_back\": %llu, "
-	       "\"backed_off\": %llu, \"stopped_at\": %llu, \"most\": %u}\n", now, steered, won,
-	       fell_back, backed_off, stopped_at, queues[set.closed % MAX_QUEUES].queued);
+	       "\"backed_off\": %llu, \"stopped_at\": %llu, \"on_closed\": %u}\n", now, steered,
+	       won, fell_back, backed_off, stopped_at, queues[set.closed % MAX_QUEUES].queued);
 	return 0;
 }

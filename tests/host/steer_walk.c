@@ -121,7 +121,7 @@ static void walk_looks(void)
 	for (i = 0; i < 2; i++)
 		EXPECT(!smq_steer_wants(&s));
 	EXPECT(smq_steer_wants(&s));
-	/* This second call also returns true, because no command was steered after the first. */
+	/* A second call also returns true, because no command was steered after the first call. */
 	EXPECT(smq_steer_wants(&s) && !s.trying);
 }
 

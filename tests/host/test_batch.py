@@ -61,7 +61,7 @@ def test_expensive_doorbell_is_shared(service):
 def test_slow_device_keeps_its_throughput(qd, cpu, doorbell, service, jitter):
     """A device that takes the same time for each command completes them in groups. If batch made a
     group wait for the next one, the rate would fall; it may fall by 20 % at most. QD11 is the worst
-    case. The first set of parameters is that of tools/bench/policies."""
+    case. tools/bench/policies uses the first set of parameters."""
     words = {"cpu": cpu, "jitter": jitter, "wait": service}
     direct = simulate("direct", qd, doorbell, service, **words)
     batch = simulate("batch", qd, doorbell, service, **words)
@@ -75,8 +75,8 @@ def test_slow_device_keeps_its_throughput(qd, cpu, doorbell, service, jitter):
 @pytest.mark.parametrize("service", [1000, 20000, 300000])
 @pytest.mark.parametrize("qd", [1, 2, 4, 8, 32, 128])
 def test_cheap_doorbell_makes_batch_as_fast_as_direct(qd, service):
-    """With a cheap doorbell batch lets all commands pass. Only while it takes samples does it ring
-    more doorbells than direct."""
+    """With a cheap doorbell batch lets all commands pass. It rings more doorbells than direct only
+    while it takes samples."""
     direct = simulate("direct", qd, 100, service)
     batch = simulate("batch", qd, 100, service)
     assert not batch["expensive"]
@@ -107,7 +107,7 @@ def test_no_command_is_stranded_or_waits_too_long(qd, doorbell, service, burst, 
     batch = simulate("batch", qd, doorbell, service, burst=burst, seed=seed)
     assert batch["commands"] == direct["commands"] == 200000
     assert batch["idle_waits"] == 0
-    # The limit, plus the time that the CPU needs to finish its present work.
+    # The limit (simulate()'s wait), plus the time that the CPU needs to finish its present work.
     assert batch["longest_wait"] <= 50000 + 3 * (doorbell + burst * 1000) + 1000
     assert batch["doorbells"] <= 1.05 * direct["doorbells"]
     # batch may hold a third of the commands. At a low depth this may leave the device idle: then

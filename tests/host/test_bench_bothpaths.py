@@ -42,7 +42,7 @@ def test_model_has_its_own_lines():
         ["io_uring read 4k QD32 batch 16", "1", "1", "7300", "6000", "1.22"],
         ["io_uring read 512 QD32 batch 16", "1", "1", "", "", ""],
         ["io_uring read 512 QD32 batch 16", "1", "2", "9000", "6000", ""]]
-    # The model of 4.19 does not take host_lock: its count is 0.
+    # The model of 4.19 does not take host_lock: the count of that lock is 0.
     assert lines[1][8] == "4.06 + 0.00" and lines[2][9:11] == ["1.50", "0.01"]
     # The model was not measured with completion by an interrupt.
     assert list(dict(bothpaths.sources(model(), bothpaths.INTERRUPT))) == [bothpaths.ELSEWHERE]

@@ -122,8 +122,8 @@ def everything():
 
 
 def interrupting():
-    """Figures of both paths of the model, with completion by an interrupt, and figures of locks of
-    a given kernel."""
+    """Figures of the model's legacy and multiqueue paths, with completion by an interrupt, and
+    figures of a given kernel's locks."""
     for more, value in (({"bs": 4096}, 1524), ({"bs": 4096, "qd": 1}, 1067),
                         ({"path": "sd_sg_io", "qd": 1}, 717)):
         yield insn("smq_ram_1q_timer", 7000, **more)

@@ -152,7 +152,7 @@ def both_paths(taken, mode="", **wanted):
 
 
 def table_of(text):
-    """The lines of both tables without their heads, each split into its cells."""
+    """The lines of both tables, each split into its cells. The tables' heads are left out."""
     return [[cell.strip() for cell in line.split("  ") if cell.strip()]
             for line in text.splitlines() if line.startswith(("libaio", "SG_IO"))]
 
@@ -176,8 +176,8 @@ def test_table_has_both_paths_side_by_side(old, tmp_path):
 
 
 def test_table_has_two_cpus_and_ten_luns(old, tmp_path):
-    """A table for each way of completion has lines for 1 and 10 LUNs on 1 and 2 CPUs. They have the
-    contended locks, and the ratio of I/O per second, which is taken for each round."""
+    """A table for each way of completion has lines for 1 and 10 LUNs on 1 and 2 CPUs. A line shows
+    the contended locks, and the ratio of I/O per second, which is calculated for each round."""
     done = old("", "--cpus", "2", "--luns", "10", "--rounds", "3", "--force", "--json",
                str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
@@ -263,8 +263,8 @@ def test_guest_parses_lock_stat():
 
 
 def test_without_figures_the_recorded_ones_are_shown():
-    """Without a given kernel the report's tables have the figures of 4.19.304, under their own
-    name."""
+    """If no kernel was measured, the report's tables have the recorded figures of 4.19.304, with a
+    label that says so."""
     for mode, ratio in (("", "1.21"), ("_timer", "1.22")):
         (label, pairs), = bothpaths.sources(FigureSet(), mode)
         assert "measured elsewhere" in label
@@ -274,7 +274,7 @@ def test_without_figures_the_recorded_ones_are_shown():
 @pytest.mark.parametrize("wrong, message", [
     ("ends", "the guest ended before its measurements did; QEMU: qemu has enough"),
     ("error", "the guest: the disk fell off; its last messages:\n  [    1.000000] the kernel's"),
-    ("hangs", "no end after 3 s (--timeout)"),
+    ("hangs", "the guest did not finish within 3 s (--timeout)"),
     ("babble", "unknown line: what is this"),
     ("clock", "instructions by the plugin"),
     ("idle", "fewer than 1000: these were not SCSI commands"),

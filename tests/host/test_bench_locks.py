@@ -96,7 +96,7 @@ def test_locks_of_interrupts_are_not_counted(tmp_path):
                            f"lock {LOCK} {DONE} {SHOST} 50 50 50"])
     assert locks.total() == 1
     assert locks.contended_share() == 10
-    # More acquisitions are contended than there are outside interrupts: the share is 100 %.
+    # Here 110 acquisitions were contended, but only 100 were outside interrupts: 100 %, not more.
     locks = one(tmp_path, [f"lock {LOCK} {QUEUE_RQ} {LUN0} 130 110 30"])
     assert locks.contended_share() == 100
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The programs that the bench measures: they refuse bad input, with a line that names it."""
+"""The programs whose I/O the bench measures: they refuse bad input, with a line that names it, and
+issue as many I/Os as asked."""
 
 import json
 import subprocess
@@ -55,7 +56,7 @@ def fixture_run():
     ("sgio", [], "DEVICE: give 1 to 16"),
     ("static/aio", ["--bs", "511", "/dev/null"], "--bs: '511' is not a number from 512 to"),
     ("static/aio", ["--depth", "0", "/dev/null"], "--depth: '0' is not a number from 1 to 1024"),
-    ("static/aio", [], "DEVICE: give 1 to 16 of them"),
+    ("static/aio", [], "DEVICE: give 1 to 16 devices"),
     ("static/aio", ["--jobs", "0", "/dev/null"], "--jobs: '0' is not a number from 1 to 128"),
     ("sgio", ["--timeout", "0", "/dev/null"], "--timeout: '0' is not a number from 1 to 86400"),
 ])

@@ -110,7 +110,7 @@ def test_each_bar_of_batch_can_fail(tmp_path, gain, kept, qd1, words):
     assert sum("must be" in line for line in missed) == words.count("FAIL")
     assert sum("in batches of 16" in line and "not measured" in line for line in missed) == 2
     assert len(missed) == words.count("FAIL") + 2
-    assert not report.missed(found, ["smq_ram_100us"]), "one of its two rows is missing"
+    assert not report.missed(found, ["smq_ram_100us"]), "a bar needs both of its rows"
 
 
 def test_bars_have_an_interval(tmp_path):
@@ -123,16 +123,17 @@ def test_bars_have_an_interval(tmp_path):
         if one["kind"] == "run" and one["row"] == "smq_ram_batch":
             one["chunks"] = [[1010.0 * (1 + (one["repeat"] - 5) / 100)] * 10]
     line = report.bars(read(tmp_path, lines, 9))[-1]
-    # The second interval leaves out the least and the greatest of nine.
+    # The second interval leaves out the least and the greatest of the nine ratios.
     assert "1.000  0.971 to 1.031  0.962 to 1.042  PASS" in line
 
 
 def test_doorbell_of_another_cost_is_not_judged(tmp_path):
-    """If a doorbell takes a third longer than it should, the bars with it are not judged."""
+    """If a doorbell takes a third longer than it should, the bars of rows with this doorbell are
+    not judged."""
     rows = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us_doorbell_batch": 1000.0,
             "smq_ram_100us": 1000.0, "smq_ram_100us_batch": 1000.0}
     found = read(tmp_path, guest(rows, [READ], delay=6700.0))
-    assert "takes 5000 ns, it takes 6700" in found.delay_warning()
+    assert "takes 5000 ns; with the last one tried it takes 6700" in found.delay_warning()
     table = report.bars(found)
     assert "(not judged)" in table[-2] and "PASS" in table[-1]
     noted = [figure.row for figure in results.figures(found, "tools/bench/native", 2, {})
@@ -347,7 +348,8 @@ def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
     (8, 4, True), (8, 5, False), (9, 4, True), (9, 5, False), (5, 2, True), (5, 3, False),
     (3, 1, False), (2, 1, False), (1, 1, False), (4, 1, True), (4, 2, False)])
 def test_too_few_rounds_give_no_result(tmp_path, native, repeats, busy, left):
-    """At least half of the rounds must remain, and at least three, or all if fewer were wanted."""
+    """At least half of the rounds must remain, and at least three. If fewer than three are asked
+    for, all must remain."""
     looks = [1.3] * busy + [1.0] * (repeats + 1 - busy)
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ, TWO], repeats, looks), repeats)
     skipped = judged(native, found)
@@ -385,7 +387,8 @@ def test_force_keeps_all_rounds(tmp_path, native):
 def machine_with_company(seed, share, rounds):
     """A realistic run of two paths; the second takes 1.2 times as long as the first. Times have a
     minimum and some noise. At random times another process uses a CPU for up to 400 ms, in slices
-    of 4 ms. @share: how often (400: always). Returns the lines and the disturbed rounds."""
+    of 4 ms: this begins at each idle chunk with a probability of @share / 400. Returns the lines
+    and the disturbed rounds."""
     chance = random.Random(seed)
     lines, hit = guest({"smq_ram_null": 1.0}, [], rounds, end=False), set()
     busy_until = now = 0.0

@@ -52,7 +52,8 @@ def test_run_measures_instructions(tmp_path):
 
 @needs_qemu
 def test_run_finds_locks_of_sg(tmp_path):
-    """Each of sg's locks that a command takes is found: once per command, under its function."""
+    """The bench finds each lock that a command takes in sg: once per command, under the function
+    that takes the lock."""
     taken, text = run(tmp_path, "--only", "locks", "--rows", "scsi_debug_timer", "--force")
     one = taken.one(path="sg_io", metric="locks")
     for place in ("sg_add_request [sg]: write_lock_irqsave", "sg_common_write [sg]: mutex_lock",
@@ -104,7 +105,7 @@ def test_plan_sets_a_device_up_once():
         "size 4", "module smq_load"]
     two = Plan([("smq_virtio", [few])], (10,), 5, 4, virtio_disks=2)
     assert list(two.lines(1))[:3] == ["size 4", "virtio_disks 2", "row smq_virtio 1 1"]
-    with pytest.raises(BenchError, match="the kernel itself issues reads and TURs"):
+    with pytest.raises(BenchError, match="this path runs only reads and TURs"):
         Workload("passthrough", "write", 512, 32, 16).program((300,), 250, False)
     assert made.runs(2) == 16 == 2 * sum(line.startswith("run") for line in lines)
     for one in (few, many, sgio):

@@ -64,7 +64,7 @@ def test_each_worse_figure_is_named(worse, what):
     assert failed(figures(**worse)) == what
 
 
-def test_unmeasured_bars_do_not_pass():
+def test_unmeasured_bounds_do_not_pass():
     assert len(failed(FigureSet())) == 9
 
 

@@ -75,7 +75,7 @@ RUNG = "world.unrung"
 # Mistakes: text to replace, its replacement, the exploration that finds it, and the broken promise.
 PLANTED = {
     # The first published version: after the dispatcher has looked at the bits for the last time,
-    # another CPU adds a command. That CPU does not get the right: the dispatcher still has it.
+    # another CPU adds a command. That CPU does not become the dispatcher: there still is one.
     "a command is added after the last look": ("""
         if (!rest && atomic_cmpxchg(&b->word, SMQ_BUCKET_HELD, 0) == SMQ_BUCKET_HELD)
             return;

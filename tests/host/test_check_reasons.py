@@ -121,7 +121,7 @@ def test_timeouts_of_test_and_vm_are_found_in_the_log(tmp_path, text, first):
 
 
 class Broken:
-    """Stands in for the class that runs programs: the VM's kernel has reported a fault."""
+    """Takes the place of process.Runner. Its VM ends because the kernel has reported a fault."""
 
     def run(self, _words, log, *_args, **_environment):
         """Writes the log and the record of a VM in which the first of two tests was running."""

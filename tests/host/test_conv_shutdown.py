@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The machine is powered off while smq_conv has claimed a disk. The test reads the VM's log,
-because no program in the VM still runs then."""
+"""Powers a VM off while smq_conv has claimed a disk in it. The test reads the VM's log, because by
+then no program runs in the VM."""
 
 import re
 import subprocess

@@ -63,7 +63,7 @@ PLANTED = {
     if (unlikely(smq_depth_has_waiting(depth)))
         smq_hold_kick(&depth->wait);
 """, "", "depth=1 s1 s1", STRANDED),
-    "the check for a waiter comes before the room": (DEPTH, """
+    "the check for a waiter comes before the release of room": (DEPTH, """
     atomic_dec_return(&depth->inflight);
     if (unlikely(smq_depth_has_waiting(depth)))
         smq_hold_kick(&depth->wait);

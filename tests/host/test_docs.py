@@ -124,7 +124,7 @@ def test_guides_begin_with_their_purpose_and_commands(page):
     start = text_of(page).splitlines()[:START]
     said = [line for line in start if line and not line.startswith(("#", "<!--"))]
     assert re.match(r"(After|With) this page you ", said[0])
-    assert sum(line.startswith("    ") for line in start) >= 3, "no three lines to copy"
+    assert sum(line.startswith("    ") for line in start) >= 3, "fewer than three lines to copy"
 
 
 def test_readme_has_a_link_to_every_guide():

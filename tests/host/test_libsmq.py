@@ -106,7 +106,7 @@ def test_errors_of_runs_have_their_own_texts():
 
 
 def test_each_field_has_the_name_of_its_constant():
-    """SMQ_SG_FIELD_NONE, and numbers that only a newer module has, have no name."""
+    """SMQ_SG_FIELD_NONE has no name, and neither has a number that only a newer module knows."""
     text = (ROOT / "include/uapi/scsi/smq_sg.h").read_text(encoding="ascii")
     fields = {int(number): name.lower() for name, number in re.findall(
         r"^\tSMQ_SG_FIELD_(\w+) = (\d+),$", text, flags=re.M)}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """docs/testing.md has the table of tests/vm/kit/devices.py. vm/matrix and slow/matrix_more compare
-this table with real behaviour. This file also tests their check of a disk's data."""
+this table with real behaviour. This file also tests how both check a disk's data."""
 import sys
 import time
 from pathlib import Path

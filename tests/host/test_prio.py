@@ -36,8 +36,8 @@ def simulate(*commands, depth=4, service=MS, ratio=4, max_ms=500, rate=0, late=0
 
 @pytest.mark.parametrize("ratio", [1, 2, 4, 16, 64])
 def test_sync_writes_get_ratio_times_the_async_ones(ratio):
-    """The ratio holds while commands of both classes wait. No async write waits longer than its
-    share requires."""
+    """The ratio holds while commands of both classes wait. No async write waits longer than the
+    share of its class makes it wait."""
     got = simulate("sync,4096,0,64,again", "async,4096,0,64,again", ratio=ratio, end=4 * SECOND,
                    max_ms=60000)
     # Not counted: the last 64 commands of each class, which complete after the end.
@@ -63,8 +63,8 @@ def test_reads_get_half_beside_both_classes_of_writes():
 
 @pytest.mark.parametrize("ratio", [1, 4, 16])
 def test_class_that_begins_later_gets_its_share(ratio):
-    """Sync writes that begin after two seconds get their share after that. They get nothing extra
-    for the two seconds."""
+    """Sync writes that begin after two seconds get their share from then on. They get nothing
+    extra for the two seconds before."""
     got = simulate("async,4096,0,64,again", f"sync,4096,{2 * SECOND},64,again", ratio=ratio,
                    end=4 * SECOND, max_ms=60000)
     later = got["async"]["done"] - 4 * 2000
@@ -92,7 +92,7 @@ def test_no_class_starves(name):
     got = simulate("rt,4096,0,16,again", f"{name},4096,{SECOND},10", max_ms=50, end=4 * SECOND)
     assert got[name]["done"] == 10
     assert got[name]["last"] <= SECOND + 10 * 52 * MS
-    # Commands of this class are not issued more often than that.
+    # This class is served no more often than every async_max_ms.
     assert got[name]["last"] >= SECOND + 10 * 50 * MS
 
 
@@ -112,8 +112,8 @@ def test_rate_in_bytes_per_second_is_met(rate, size, late):
 
 
 def test_large_command_keeps_its_credit():
-    """A large command needs as many bytes as the rate allows in 1 s. Four small commands, queued
-    after 900 ms, do not use its credit: all end within 1.1 s."""
+    """A large command has as many bytes as the rate allows in 1 s. Four small commands, queued
+    after 900 ms, do not use up the credit that it has waited for: all five end within 1.1 s."""
     got = simulate(f"async,{MB},1,1", *(f"sync,4096,{900 * MS},1" for _ in range(4)), rate=MB)
     assert max(got["async"]["last"], got["sync"]["last"]) < 1.1 * SECOND
     # prio had already chosen the large command.

@@ -116,7 +116,8 @@ def test_random_lbas_are_reproducible_and_uniform():
     assert got != lbas(*args, "2")
     assert all((lba - 1000) % 8 == 0 and 1000 <= lba <= 9000 for lba in got)
     counts = [got.count(lba) for lba in range(1000, 9001, 8)]
-    # Each of 1001 places is chosen five times on average: few of them never, none too often.
+    # Each of 1001 places is chosen five times on average. Few places are never chosen, and none is
+    # chosen very often.
     assert sum(n == 0 for n in counts) < 25
     assert max(counts) < 20
 

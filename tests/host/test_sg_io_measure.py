@@ -17,7 +17,7 @@ def percentiles(values):
 
 
 def exact(values, permille):
-    """The smallest value that at least @permille thousandths of all values do not exceed."""
+    """The smallest value V such that at least @permille thousandths of all values are V or less."""
     return sorted(values)[max(-(-len(values) * permille // 1000), 1) - 1]
 
 

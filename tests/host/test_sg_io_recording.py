@@ -91,8 +91,8 @@ def test_ends_of_commands_sent_before_the_recording_are_ignored():
 
 
 def test_missing_ends_do_not_slow_down_later_events():
-    """20000 commands with the same tag start, and their ends come later. The time that an event
-    takes to handle does not grow with the number of commands in flight."""
+    """20000 commands with the same tag start, and their ends come later. The time to handle an
+    event does not grow with the number of commands in flight."""
     lines, _ = record([event("start", n, 3, cdb=read10(n)) for n in range(20000)] +
                       [event("done", 20000 + n, 3, cdb=read10(n)) for n in range(20000)], 20000)
     assert len(lines) == 20000

@@ -92,8 +92,8 @@ def test_commands_without_a_known_block_give_no_expected_data(tmp_path):
                               "5500000000000000 1000 out 16".replace(" 10", "10"),
                               "c00000000000 out 4",
                               "83000000000000000000000000100000 out 16"]).stdout.splitlines()
-    # sg_io does not know what two of them write: a vendor's command may write anything, and the
-    # blocks of EXTENDED COPY are in its parameters.
+    # sg_io does not know what two of these commands write: a vendor's command may write anything,
+    # and the blocks of EXTENDED COPY are in its parameters.
     assert head == "0 2"
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/uml: the environment and the end of a command under User Mode Linux, refused options, and
-which lines of the console are faults."""
+"""tools/uml: which environment a command has under User Mode Linux, how its run ends, which options
+are refused, and which lines of the console are faults."""
 
 import os
 import re
@@ -103,12 +103,12 @@ def test_guest_that_ends_before_its_command_is_reported():
     assert "the guest ended before its command did" in done.stderr
 
 
-def processes_of(group_word):
+def processes_of(word):
     """Other processes that have the word in their arguments."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            if group_word.encode() in (entry / "cmdline").read_bytes():
+            if word.encode() in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
         except OSError:
             continue

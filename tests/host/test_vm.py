@@ -200,7 +200,7 @@ def test_unkillable_process_is_named():
 
 
 def test_timeout_stops_the_vm():
-    # Must be long enough for a boot, also on a busy host.
+    # The timeout must be long enough for a boot, also on a busy host.
     seconds = round(3 * max(BOOTS))
     started = time.monotonic()
     done = vm("--timeout", str(seconds), command=["sh", "-c", "printf begun; sleep 1000"],

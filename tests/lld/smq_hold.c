@@ -30,7 +30,7 @@ MODULE_PARM_DESC(luns, "number of LUNs");
 
 static unsigned int cmd_per_lun;
 module_param(cmd_per_lun, uint, 0444);
-MODULE_PARM_DESC(cmd_per_lun, "the LUNs' first queue_depth, if below the host's; 0: depth");
+MODULE_PARM_DESC(cmd_per_lun, "the LUNs' first queue_depth, less than depth; 0: depth");
 
 static unsigned int hw_queues = 2;
 module_param(hw_queues, uint, 0444);
@@ -62,7 +62,7 @@ MODULE_PARM_DESC(no_lun, "lun_configure fails, so that the mid-layer drops the L
 
 static int refuse_hwq = -1;
 module_param(refuse_hwq, int, 0644);
-MODULE_PARM_DESC(refuse_hwq, "the only hardware queue that refuses commands and has a ring; -1: all do");
+MODULE_PARM_DESC(refuse_hwq, "the only hardware queue that refuses commands and has a ring; -1: all");
 
 static unsigned int ring = UINT_MAX;
 module_param(ring, uint, 0644);
@@ -113,7 +113,7 @@ MODULE_PARM_DESC(reset_ms, "duration of a LUN reset, in ms");
 /* Number of LUN resets that run now; number of commands that the LLD got while one ran. */
 static atomic_t resetting = ATOMIC_INIT(0);
 static atomic_t in_reset = ATOMIC_INIT(0);
-/* Faults of the layer: resets of a LUN after its lun_exit, lun_exit calls during a LUN reset. */
+/* Number of faults of the layer: LUN resets after lun_exit, lun_exit calls during a LUN reset. */
 static atomic_t lun_gone = ATOMIC_INIT(0);
 /* How many of the next commands end with CHECK CONDITION and no sense data. */
 static atomic_t no_sense = ATOMIC_INIT(0);
@@ -164,7 +164,7 @@ struct hold_cmd {
 struct hold_hwq {
 	spinlock_t lock;	/* protects batch: commands waiting for commit */
 	struct list_head batch;
-	atomic_t nr;		/* commands on this queue; any CPU queues and completes */
+	atomic_t nr;		/* commands on this queue; any CPU may change it */
 };
 
 #define HOLD_SECTORS	(SZ_64M / 512)

@@ -5,8 +5,8 @@
  * commands. Its error handlers take the lock themselves and complete the commands that they find.
  * It is a RAM disk of 16 MiB; a timer replaces its interrupt.
  *
- * It counts calls of its entry in a wrong context. The entry can drop host_lock, as some drivers
- * did while they waited for their controller.
+ * It counts the calls of its entry that come in a wrong context. The entry can drop host_lock, as
+ * some drivers did while they waited for their controller.
  */
 #define pr_fmt(fmt) "smq_old: " fmt
 
@@ -26,7 +26,7 @@ enum old_where {
 	OLD_ENTRY,	/* each in its own queuecommand_lck */
 	OLD_IRQ,	/* in the interrupt, without host_lock */
 	OLD_IRQ_LOCKED,	/* in the interrupt, under host_lock */
-	OLD_NEXT,	/* in the next queuecommand_lck, or as OLD_IRQ_LOCKED if that is earlier */
+	OLD_NEXT,	/* in the next queuecommand_lck, or as OLD_IRQ_LOCKED if that comes first */
 };
 
 static unsigned int where;
@@ -37,7 +37,7 @@ MODULE_PARM_DESC(where, "where commands complete, 0: entry, 1: interrupt, 2: int
 enum old_drop {
 	DROP_THEN_START,	/* the controller gets the command after the drop */
 	START_THEN_DROP,	/* the controller ends the command during the drop */
-	DROP_THEN_REFUSE,	/* with refuse_with */
+	DROP_THEN_REFUSE,	/* the entry refuses the command with refuse_with */
 	DROP_THEN_COMPLETE,	/* the entry completes the command itself */
 };
 
@@ -63,7 +63,7 @@ MODULE_PARM_DESC(sg_tablesize, "most scatterlist entries; the layer accepts 1 to
 
 static bool eh_done;
 module_param(eh_done, bool, 0644);
-MODULE_PARM_DESC(eh_done, "the abort completes its command itself");
+MODULE_PARM_DESC(eh_done, "the abort handler itself completes the command");
 
 static bool fail_abort;
 module_param(fail_abort, bool, 0644);
@@ -80,7 +80,7 @@ module_param(lose, uint, 0644);
 /*
  * Used under host_lock. The entry of each drop-th READ or WRITE drops the lock. overlaps counts
  * the drops during which another entry ran from beginning to end. stolen counts commands that the
- * layer ended while the driver had them; with OLD_IRQ it is also written without the lock.
+ * layer ended while the driver had them; with OLD_IRQ the driver also writes it without the lock.
  */
 static unsigned int drop;
 module_param(drop, uint, 0644);
@@ -106,13 +106,13 @@ struct old_host {
 	struct list_head pending;	/* of old_cmd; protected by host_lock */
 	struct hrtimer irq;
 	/*
-	 * Only one entry at a time drops host_lock, because two would wait for each other. These
-	 * fields are written under host_lock, except that OLD_IRQ clears @dropped without it.
+	 * Only one entry at a time drops host_lock, because two would wait for each other. The
+	 * fields below are written under host_lock, except that OLD_IRQ clears @dropped without it.
 	 * @dropped and @ended are also read without it.
 	 */
 	struct old_cmd *dropped;	/* the command of START_THEN_DROP, until it is completed */
 	bool dropping;
-	unsigned int ended;		/* entries that have returned, or are about to */
+	unsigned int ended;		/* how many entries have returned, or are about to */
 	unsigned int rws;		/* counts READs and WRITEs, to find each drop-th */
 	struct smq_host *host;
 	u8 *disk;
@@ -320,7 +320,8 @@ static smq_qc_t old_queuecommand_lck(struct scsi_cmnd *scmd)
 
 	if (!list_empty(&oc->list)) {
 		/*
-		 * The layer ended an earlier command with this tag while the controller had it.
+		 * The layer ended an earlier command with this tag while the controller had that
+		 * command.
 		 */
 		list_del_init(&oc->list);
 		stolen++;

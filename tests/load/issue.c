@@ -116,7 +116,7 @@ void load_issue(struct load_job *job, struct load_slot *slot)
 		load_read(job, slot);
 		break;
 	case LOAD_DELAY:
-		/* smq_ram spends the time of a doorbell by the same calls. */
+		/* The same calls as smq_ram uses to spend the time of a doorbell. */
 		udelay(spec->delay_ns / NSEC_PER_USEC);
 		ndelay(spec->delay_ns % NSEC_PER_USEC);
 		load_job_done(slot, 0);

@@ -22,7 +22,7 @@
 
 enum load_op {
 	LOAD_TUR,	/* TEST UNIT READY, a passthrough request */
-	LOAD_READ_10,	/* likewise; READ(10) of spec->bs bytes, each slot at a fixed place */
+	LOAD_READ_10,	/* READ(10), passthrough, of spec->bs bytes; each slot has a fixed place */
 	LOAD_READ,	/* a bio of spec->bs bytes at a random place */
 	LOAD_DELAY,	/* no command: spec->delay_ns by udelay() and ndelay() */
 	LOAD_SPIN,	/* no command: a fixed piece of work in registers */
@@ -38,7 +38,7 @@ struct load_dev {
 struct load_spec {
 	enum load_op op;
 	unsigned int qd;		/* commands in flight per job */
-	unsigned int batch;		/* submitted at a time, under a plug if above 1 */
+	unsigned int batch;		/* commands submitted at a time, under a plug if above 1 */
 	unsigned int requests;		/* nr_ios of the plug: tags to allocate at a time */
 	unsigned int bs;
 	unsigned int count;		/* commands of each job; the run ends with the first job */
@@ -118,7 +118,7 @@ struct load_run {
 	bool timed_out;			/* a job took longer than spec->seconds */
 };
 
-/* spec.c: returns 0 or a negative errno; then @error says what is wrong with @text. May sleep. */
+/* spec.c: returns 0, or a negative errno if @text is wrong; @error then says why. May sleep. */
 int load_spec_parse(struct load_spec *spec, char *text, char error[LOAD_ERROR]);
 void load_spec_release(struct load_spec *spec);
 
@@ -135,7 +135,7 @@ void load_issue(struct load_job *job, struct load_slot *slot);
 int load_slot_init(struct load_slot *slot, struct load_job *job);
 void load_slot_exit(struct load_slot *slot);
 
-/* run.c: a command or operation has ended, with @err if it is not 0. Any context, on any CPU. */
+/* run.c: notes that a command or operation has ended, with error @err or 0. Any context and CPU. */
 void load_job_done(struct load_slot *slot, int err);
 
 #endif /* SMQ_LOAD_H */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A write of a spec to /sys/kernel/debug/smq_load/run returns when the run has ended; .../result
- * has the results of the last run as JSON.
+ * A program writes a spec, for load_spec_parse(), to /sys/kernel/debug/smq_load/run. The write
+ * returns when the run has ended; .../result then has its results as JSON.
  */
 #include <linux/debugfs.h>
 #include <linux/module.h>

@@ -28,7 +28,7 @@ void load_job_done(struct load_slot *slot, int err)
 		/* Not atomic: only whether it is 0 must be exact. */
 		WRITE_ONCE(job->nr_errors, job->nr_errors + 1);
 	}
-	/* Two full barriers: the slot is in the list before it is counted. */
+	/* Both operations are full barriers: the slot is in the list before it is counted. */
 	llist_add(&slot->node, &job->completed);
 	completed = atomic_inc_return(&job->nr_completed);
 	if (completed == READ_ONCE(job->wake_at))
@@ -37,8 +37,8 @@ void load_job_done(struct load_slot *slot, int err)
 }
 
 /*
- * Waits until @target commands have completed since the run began. This always happens, because the
- * mid-layer's error handling ends a lost command.
+ * Waits until @target commands have completed since the run began. The wait always ends, because
+ * the mid-layer's error handling ends a lost command.
  */
 static void load_wait(struct load_job *job, int target)
 {

@@ -7,7 +7,8 @@ The comment of a litmus test describes the forbidden outcome, and has lines of t
     weak: [Pn: ]OLD => [NEW]       NEW replaces OLD in the test, or in its process n: without this
                                    ordering the forbidden outcome must be possible
 
-These lines have "( *x)" instead of "(*x)", which herd7 would read as the start of a comment.
+In these lines write "( *x)" for "(*x)", because herd7 would read the latter as the start of a
+comment. parse() converts it back.
 """
 
 import re

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * smq_quiesce: lets a test put a SCSI device into states that otherwise a system suspend, a
- * transport that has lost the device, or a busy driver causes.
+ * smq_quiesce: lets a test put a SCSI device into states that otherwise are caused by a system
+ * suspend, a transport that has lost the device, or a busy driver.
  *
  * A write of H:C:T:L to /sys/module/smq_quiesce/parameters/NAME begins a state, and a write of an
  * empty line ends it:
- *	quiesce	calls scsi_device_quiesce(), as a suspend does, which freezes the queue for a moment
+ *	quiesce	calls scsi_device_quiesce(), as a suspend does: the call briefly freezes the queue
  *	block	quiesces the queue without freezing it
  *	stop	stops the queue's hardware queues
  *

@@ -78,7 +78,7 @@ static void shift(void)
 	pr_info("%d\n", 1 << READ_ONCE(too_far));
 }
 
-/* Locks that are taken in both orders. Either order alone is right, and nothing deadlocks here. */
+/* One task takes these locks in both orders. It cannot deadlock, but lockdep must report it. */
 static DEFINE_MUTEX(first);
 static DEFINE_MUTEX(second);
 

@@ -3,7 +3,7 @@
  * Sends INQUIRY as an ad hoc command to a node of smq_sg, with iovecs for its data, and prints
  * result and data. It does this twice: through a ring whose SQEs io_uring_enter() submits, and
  * through a ring whose SQEs a kernel thread submits (IORING_SETUP_SQPOLL). test_sg_who.py builds it
- * for 32 and for 64 bits, and compares what both print.
+ * for 32 and for 64 bits, and compares what the two builds print.
  */
 #include <errno.h>
 #include <fcntl.h>

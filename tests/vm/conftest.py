@@ -32,7 +32,7 @@ GRACE = 20
 def pytest_configure(config) -> None:
     """Registers the markers, and refuses to load modules anywhere but in the VM."""
     config.addinivalue_line("markers", "smoke: also runs on the other kernels")
-    config.addinivalue_line("markers", f"limit(seconds): more time than {LIMIT} s")
+    config.addinivalue_line("markers", f"limit(seconds): another time limit than {LIMIT} s")
     if not Path("/run/vm/session").exists() and not config.option.collectonly:
         pytest.exit("these tests load kernel modules: run them as "
                     "tools/vm -- python3 -m pytest tests/vm", returncode=2)

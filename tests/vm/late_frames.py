@@ -222,7 +222,7 @@ def strays(frames):
 
 def history(frames, command, stray):
     """All frames with the stray's OX_ID, and all resets. The list begins with the command for which
-    the stray was sent, and ends with the status of the command that got it."""
+    the stray was sent, and ends with the status of the command that got the stray."""
     at = frames.index(stray)
     first = max((number for number, one in enumerate(frames[:at]) if one.kind == COMMAND and
                  one.ox_id == stray.ox_id and one.lba == stray.lba),
@@ -265,11 +265,11 @@ def main():
           f"{counts[1]} failed; {len(reads.wrong)} GOOD READs with another block's data")
     found = strays(frames)
     print(f"{len(frames)} frames, of which {len(found)} carry data to a command that did not ask "
-          "for them")
+          "for it")
     for when, want, got in reads.wrong[:3]:
         print(f"{when:9.4f} READ of LBA {want} was GOOD with the data of LBA {got}")
     for command, stray in found[:1]:
-        print(f"the first such frame, received by the READ of LBA {command.lba}:")
+        print(f"the first frame with another block's data, for the READ of LBA {command.lba}:")
         for frame in history(frames, command, stray):
             print(" ", frame)
 

@@ -21,7 +21,7 @@ static unsigned char data[8192] __attribute__((aligned(4096)));
 static const unsigned char *status;
 static unsigned int stride;
 
-/* Prints offsets of the last fields, which differ if only one of the two builds has padding. */
+/* Prints the offsets of last fields: they differ if only one of the two builds has padding. */
 static void print_layout(void)
 {
 	static const struct {

@@ -88,7 +88,7 @@ def flush(disk, cpu):
 
 @pytest.fixture(name="on_cpu_1")
 def on_cpu_1_fixture():
-    """The test runs on CPU 1: nothing else runs on CPU 0 while a dispatcher is busy there."""
+    """Runs the test on CPU 1, so that it does not disturb a dispatcher that is busy on CPU 0."""
     os.sched_setaffinity(0, {1})
     yield
     os.sched_setaffinity(0, range(os.cpu_count()))
@@ -169,7 +169,7 @@ def test_switching_and_freezing_under_verified_load(queue):
 
 
 def test_order_is_kept_within_a_cpu(queue):
-    """Without delays of its hardware model smq_ram executes a command when the layer issues it, so
+    """If its hardware model has no delays, smq_ram executes a command when the layer issues it. So
     commands of a CPU complete in the order in which the CPU queued them."""
     host_dir, host = queue
     lun = host.luns()[0]
@@ -262,9 +262,9 @@ def test_resets_end_commands_in_buckets(shared, level, counter):
             first = pool.submit(read, lun, 0)
             wait_for("the dispatcher", lambda: get_param("inflight") == 1)
             second = pool.submit(read, lun, 1)
-            # On a busy machine CPU 1 may submit its command only after the doorbell. Or the reset
-            # may begin more than a second after that: by then the layer has returned the held
-            # command to the mid-layer, which queues it again.
+            # On a busy machine CPU 1 may submit its command only after the doorbell. Or the command
+            # may have been held for more than a second when the reset begins: by then the layer has
+            # returned it to the mid-layer, which queues it again.
             wait_for("both commands",
                      lambda: counters(shared)["held"] == 1 or get_param("inflight") == 2)
             waits = counters(shared)["held"]

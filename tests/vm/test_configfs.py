@@ -178,7 +178,7 @@ def test_lun_that_the_mid_layer_refuses_stays_powered_off():
         finally:
             SCAN.write_text(old, encoding="ascii")
         assert host_dir.get("luns/1/power") == "0"
-        # A scan does not find it either.
+        # A scan does not find the LUN either.
         (host.sysfs / "scan").write_text("- - -", encoding="ascii")
         assert len(host.luns()) == 1
         host_dir.set("luns/1/power", 1)

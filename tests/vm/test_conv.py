@@ -62,8 +62,8 @@ def test_claim_and_release(lower):
         assert identity(upper.sg) == before
         assert len(list((upper.queue.parent / "mq").iterdir())) == os.cpu_count()
         assert not list((SCSI_DEVICES / lower.address).glob("block/*"))
-        # The upper disk has the data written to the lower disk. Then the upper disk is written and
-        # read.
+        # The upper disk has the data that fio wrote to the lower disk. Then the test writes and
+        # reads the upper disk.
         fio(upper.sd, **VERIFIED | {"verify_only": True})
         assert total_ios(fio(upper.sd, numjobs=2, **VERIFIED)) > 400
         for tool in ("sg_inq", "sg_vpd", "sg_readcap", "sg_luns", "sg_turs"):

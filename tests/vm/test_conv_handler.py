@@ -35,7 +35,7 @@ def alua_fixture():
 
 @pytest.fixture(name="lower")
 def lower_fixture(alua):
-    """A LUN of scsi_debug. It has ALUA only if its names do not depend on the host number."""
+    """A LUN of scsi_debug, which has ALUA only with vpd_use_hostno=0."""
     del alua
     with loaded("scsi_debug", vpd_use_hostno=0, delay=0, dev_size_mb=8) as (host,), \
             conv.module():

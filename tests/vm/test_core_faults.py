@@ -146,8 +146,8 @@ def test_removal_does_not_wait_for_the_timers_of_held_commands():
 
 @pytest.mark.smoke
 def test_held_command_is_returned_before_its_timer_expires():
-    """The layer returns a held command to the mid-layer after a second, and not only when its timer
-    expires after 60 s, because the mid-layer decides for how long a command is repeated."""
+    """The layer returns a held command to the mid-layer after a second, long before its timer
+    expires (60 s): the mid-layer has to decide for how long a command is repeated."""
     with full_devices("batch") as ((host_dir, host),):
         before = host.stats()["errors"]
         pid = spawn(lambda: read(host.luns()[0].sg, 60))

@@ -106,7 +106,7 @@ class Model:
         assert (got.good if same else outcome(got) == MISCOMPARE), f"{got}\n{self.history()}"
 
     def verify_one(self) -> None:
-        """VERIFY that compares each block with the same block of data."""
+        """VERIFY that sends one block of data, and compares each block of the disk with it."""
         lba, count = self.span(2 * PAGE // self.size + 1)
         whole = self.medium[self.piece(lba, count)]
         first = bytes(whole[:self.size])

@@ -47,7 +47,7 @@ def test_service_time_and_queue_depth():
 def test_link_rate():
     with ram_host() as (host_dir, host):
         host_dir.set("model/bytes_per_sec", 1000000)
-        # Few large commands: the link takes the time, not the CPU.
+        # The commands are few and large, so that the link limits the rate, and not the CPU.
         report = fio(host.luns()[0].sd, **READS | {"iodepth": 4, "bs": "64k", "io_size": "4m"})
         assert 0.8 * 1e6 < report["jobs"][0]["read"]["bw_bytes"] < 1.1 * 1e6
 

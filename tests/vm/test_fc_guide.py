@@ -101,9 +101,9 @@ def test_fc_check_on_fc(link):
 
 
 def test_fc_check_on_iscsi():
-    """fc-check reports a time limit of an iSCSI session that is too short without multipath. The
-    commands that it proposes make all its findings disappear, except the one that no command can
-    change."""
+    """fc-check reports that an iSCSI session's time limit is too short for a session without
+    multipath. The commands that fc-check proposes make all its findings disappear, except the one
+    that no command can change."""
     with ramdisk("store", 32) as store, iscsi.target(store), iscsi.initiator():
         iscsi.login()
         host = wait_for("a host", lambda: next(iter(find_hosts("iscsi_tcp")), None))

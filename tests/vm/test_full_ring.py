@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""If a hardware queue has no room its commands wait in the layer, while other hardware queues, and
-LUNs on them, continue. Waiting commands are issued in the order in which they came, except with
-"prio".
+"""If a hardware queue has no room, its commands wait in the layer. Other hardware queues, and LUNs
+on them, continue. Waiting commands are issued in the order in which they came, except with "prio".
 
 smq_hold's parameter "ring" is the number of commands for which a hardware queue has room.
 """

@@ -127,7 +127,7 @@ def test_capacity_beyond_32_bits():
 
 @pytest.mark.parametrize("size", [512, 1024, 2048, 4096])
 def test_sector_size(size):
-    """Every source reports the same sector size."""
+    """sysfs, READ CAPACITY and MODE SENSE report the same sector size."""
     with loaded("smq_ram", size_mb=16, sector_size=size) as hosts:
         lun = hosts[0].luns()[0]
         assert int((lun.queue / "logical_block_size").read_text()) == size

@@ -72,8 +72,8 @@ def test_every_command_reaches_the_device(luns, cpus):
 
 
 def check_shape(luns, cpus, shape):
-    """Checks that smq_load and the device count the same commands. The device may also count those
-    of the warm-up, and the last ones of a run: these belong to no chunk."""
+    """Checks that smq_load and the device count the same commands. The device also counts the
+    commands of the warm-up and the last ones of a run, which smq_load may leave out."""
     before = [done_by(lun) for lun in luns]
     jobs = inkernel.run(devices=[lun.sd for lun in luns], cpus=cpus, count=COUNT, warmup=WARMUP,
                         **shape)

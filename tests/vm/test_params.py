@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Module parameters and the policy attribute: which values are refused, how, and which are
-accepted."""
+"""Module parameters and the policy attribute: which values are accepted, and how the others are
+refused."""
 import os
 from pathlib import Path
 

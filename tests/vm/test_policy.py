@@ -90,8 +90,8 @@ def test_more_is_advertised_for_an_expensive_doorbell():
 
 
 def test_more_is_advertised_only_while_commands_are_held(hold):
-    """More is advertised while the device is full and commands are held, and for a while after
-    that. The second time is like the first."""
+    """More is advertised each time that the device is full and commands are held, and for a while
+    after that."""
     choose(hold, "batch")
     for _ in range(2):
         assert depths(hold) == (16, 16, 16)
@@ -145,7 +145,7 @@ def test_one_command_at_a_time_is_not_held(hold):
     before = hold.stats()["done"]
     report = fio(hold.luns()[0].sd, **ONE | {"iodepth": 1, "runtime": 1})
     assert get_param("commits") >= settle(hold)["done"] - before > 50
-    # Most commands did not wait until the batch's 10 ms were over: usually one takes 1 ms.
+    # Most commands did not wait until the batch's 10 ms were over: a command usually takes 1 ms.
     assert report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"] < 9000000
 
 
@@ -401,7 +401,8 @@ def test_lun_deleted_while_commands_are_held(hold):
     with load_on(stays.sd, **JOB) as stay:
         under_way(stays, 20)
         raise_depth(hold, 2)
-        # On a removed disk a read may fail, or find the end of the disk: then fio continues.
+        # A read of a removed disk may fail or find the end of the disk. In the second case fio
+        # does not stop by itself.
         with load_on(gone.sd, ok=False, **JOB) as load:
             under_way(gone, 20)
             wait_for("held commands", lambda: int(hold.attr("smq/held")) > 0)

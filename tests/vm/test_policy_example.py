@@ -18,7 +18,7 @@ READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "tim
 
 @pytest.fixture(autouse=True)
 def unload_example():
-    """Unloads smq_example after each test: its policy is freed when the last command of it ends."""
+    """Unloads smq_example after each test: the policy is freed when its last command ends."""
     yield
     if is_loaded("smq_example"):
         unload("smq_example")

@@ -34,7 +34,7 @@ VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": BLOCK, "iodepth": 32,
 
 
 def choose(host, policy, **knobs):
-    """Sets the settings of prio, then a host's policy."""
+    """Sets a host's settings of prio, then the host's policy."""
     for name, value in ({"ratio": 4, "bytes_per_sec": 0, "async_max_ms": 500} | knobs).items():
         (host.sysfs / "smq_prio" / name).write_text(str(value), encoding="ascii")
     (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
@@ -47,8 +47,8 @@ def wait_effective(host):
 
 @pytest.fixture(scope="module", name="both")
 def both_fixture():
-    """Yields the directory of a host, and the host, which all tests use. The queue_depth of its LUN
-    is DEPTH."""
+    """Yields the configfs directory of a host, and the host. All tests use this host. The
+    queue_depth of its LUN is DEPTH."""
     with ram_host(hw_queues=1) as (host_dir, host):
         lun = host.luns()[0]
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
@@ -107,7 +107,7 @@ class Writer:
 
 @contextmanager
 def writing(lun, size, merges=True, again=False):
-    """Runs async writes of @size bytes beside the block. With @again the writes are repeated until
+    """Runs async writes of @size bytes during the block. With @again the writes are repeated until
     the block ends. Without @merges each page is a request."""
     writer, stop = Writer(lun.sd), []
     if not merges:
@@ -206,8 +206,8 @@ def test_bytes_per_second(host):
     wait_effective(host)
     report = fio(lun.sd, **VERIFY | {"bs": "64k", "size": "8m"})
     job = report["jobs"][0]
-    # The rate that fio reports includes the time that fio takes to verify data and, on a busy
-    # machine, for all its work.
+    # fio reports a lower rate, because its time includes the time that it takes to verify data and,
+    # on a busy machine, for all its work.
     assert 6 * MB < job["write"]["bw_bytes"] < 8.4 * MB
     assert 5 * MB < job["read"]["bw_bytes"] < 8.4 * MB
     # A new rate applies to waiting commands, too.

@@ -35,7 +35,7 @@ from kit.targetcli import TOP
 
 README = TOP / "target-configs/README.md"
 SECTION = "## Disks of a QEMU guest"
-# The modules to load for a driver that needs other modules than its own.
+# The modules to load for a driver that needs a further module.
 MODULES = {"uas": ("xhci_pci", "uas")}
 
 

@@ -48,7 +48,7 @@ def pair(lun):
 
 @pytest.fixture
 def node(lun):
-    """A descriptor of smqsg; after its close no command may be in flight."""
+    """A descriptor of smqsg. After the test, waits until no command is in flight."""
     with smqsg.opened(smqsg.node(lun)) as fds:
         yield fds[0]
     smqsg.idle(smqsg.node(lun))
@@ -134,8 +134,8 @@ def test_short_write_fails_as_with_sg(pair, arena):
 
 
 def test_older_headers_are_refused(node):
-    """A write() of a header of interface 1 or 2 fails with ENOSYS, as one of an unknown interface
-    does."""
+    """A write() of a header of interface 1 or 2 fails with ENOSYS, as with a header of an unknown
+    interface."""
     header = struct.pack("iii", 0, 36 + 96, 1).ljust(36, b"\0") + INQUIRY
     with pytest.raises(OSError) as caught:
         os.write(node, header)

@@ -187,7 +187,7 @@ FAULTS = (("status", {"status": 8, "count": 2}, ()), ("task_set_full", {"count":
           ("lost", {}, ("fail_abort", "fail_lun_reset", "fail_target_reset")))
 
 
-def retries_of_sd(lun):
+def leave_retries_of_sd(lun):
     """Makes sd read a page. sd's command leaves its number of retries in the request of the tag
     that this CPU uses next."""
     disk = os.open(lun.sd, os.O_RDONLY | os.O_DIRECT | os.O_CLOEXEC)
@@ -197,7 +197,7 @@ def retries_of_sd(lun):
 
 
 def as_result(result, triple, resid):
-    """Returns a command's result in a form that is the same for sg's node and for smq_sg's."""
+    """Returns a command's result in a form that is the same for the nodes of sg and smq_sg."""
     return result & 0xffff, triple or (0, 0, 0), resid
 
 
@@ -264,9 +264,9 @@ def test_faults_end_commands_as_with_sg():
                 while not plain.cmd(cdb, count * BLOCK).good:
                     pass
                 for slot in (0, 1):
-                    # The first command of a tag has a bio, and the host may have more tags.
+                    # The first command of a tag has a bio. If this tag was unused, try again.
                     for _ in range(4):
-                        retries_of_sd(lun)
+                        leave_retries_of_sd(lun)
                         if slot == 1:
                             assert file.run_one(slot).result == 0
                         made.since()

@@ -78,8 +78,8 @@ TOOLS = {
 }
 
 
-# The smoke tests of other kernels run only these programs. They also run the tests of headers and
-# commands, which would find the faults that the other programs could find.
+# The smoke tests of other kernels run only these programs. The smoke tests also include the tests
+# of headers and commands, which would find the faults that the other programs could find.
 TOOLS_ANYWHERE = ("inq", "raw-read", "raw-invalid", "smartctl")
 
 
@@ -518,7 +518,7 @@ def ask_address(fd: int, request: int, address: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_setting_accepts_the_same_values_as_sg(pair, name):
-    """A setting accepts the same values as sg, and reading it back returns the same."""
+    """A setting accepts the same values as sg, and is then read back as the same value as sg's."""
     put, get = SETTINGS[name]
     for value in (0, 1, 2, 7, 252, 253, 255, 256, 511, 4095, 4096, 5000, 65536, 100000, 1 << 20,
                   1 << 24, 2147483647, -1, -2147483648):

@@ -53,8 +53,8 @@ def test_slot_in_flight_is_busy(device):
 
 
 def test_other_buffer_can_be_taken_back_in_flight(device):
-    """A run may use another buffer than its slot's. That buffer can be taken back during the run:
-    its pages stay pinned until the run ends."""
+    """A run may use another buffer than its slot does. That other buffer can be taken back during
+    the run: its pages stay pinned until the run ends."""
     with opened(device.path) as file, Ring() as ring:
         other = Memory(PAGE)
         other[:] = b"\xa5" * PAGE
@@ -93,7 +93,7 @@ def test_slots_use_lent_pages_after_munmap(device):
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", ("ring", "file"))
 def test_all_commands_run_after_close(device, first):
-    """Commands that are in flight or waiting when the ring or the file is closed all run."""
+    """All commands run, even those in flight or waiting when the ring or the file is closed."""
     with opened(device.path) as file:
         ring = Ring()
         device.slow(SLOW // 4)
@@ -114,7 +114,7 @@ def test_all_commands_run_after_close(device, first):
 
 @pytest.mark.smoke
 def test_ring_completions_do_not_interrupt_a_run(device):
-    """Commands in the same thread's ring may complete during SMQ_SG_RUN without interrupting
+    """If commands in the same thread's ring complete during SMQ_SG_RUN, that does not interrupt
     it."""
     with opened(device.path) as file, Ring() as ring:
         device.slow(SLOW // 8)
@@ -237,7 +237,7 @@ def test_waiting_commands_of_a_killed_process_are_not_sent(device, how):
         assert file.run(range(64)) == (0, 0)
 
 
-def test_child_runs_slots_into_its_parents_memory(device):
+def test_slots_that_a_child_runs_use_its_parents_memory(device):
     """A child process runs its parent's slots: the data gets into the parent's memory. When the
     child has ended, the parent can run the slots as before."""
     with opened(device.path) as file, Ring() as ring:

@@ -32,8 +32,8 @@ def smq_sg():
 
 @contextmanager
 def ram_lun(service_ns, depth=64, **config):
-    """A host of smq_ram with one LUN. Yields its directory, the host, the LUN and the sysfs
-    directory of its smq_sg node."""
+    """A host of smq_ram. Yields its directory, the host, its first LUN and the sysfs directory of
+    that LUN's smq_sg node."""
     with ram_host(depth=depth, **config) as (host_dir, host):
         lun = host.luns()[0]
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
@@ -63,21 +63,22 @@ def in_use(host, lun) -> tuple[int, int, int]:
 
 def most_in_use(host, lun, times=30) -> list[int]:
     """Samples in_use(), and returns the highest value of each of its counts. Leaves out the two
-    highest values of the LLD's count and of the block layer's."""
+    highest values of the LLD's count and of the block layer's count."""
     seen = []
     for _ in range(times):
         seen.append(in_use(host, lun))
         time.sleep(0.005)
     columns = [sorted(column) for column in zip(*seen, strict=True)]
-    # These two counts are sometimes too high. The LLD's is started minus ended commands, and the
-    # ended ones are counted first. The block layer's tags are in two bitmaps, which are read one
-    # after the other.
+    # These two counts are sometimes too high. For the LLD's count the number of ended commands,
+    # which is read first, is subtracted from the number of started ones. The block layer's tags are
+    # in two bitmaps, which are read one after the other.
     return [columns[0][-3], columns[1][-1], columns[2][-3]]
 
 
 @pytest.mark.smoke
 def test_changed_depth_is_never_exceeded():
-    # The host has one hardware queue: the tags of several could not be counted at the same moment.
+    # The host has one hardware queue, because the tags of several queues cannot be counted at the
+    # same moment.
     with ram_lun(3 * MS, hw_queues=1) as (_, host, lun, where), ExitStack() as stack:
         for load_ in MANY:
             stack.enter_context(waits_on(dev(where), ms=50000, **load_))

@@ -184,8 +184,8 @@ PM_TEST = Path("/sys/power/pm_test")
 
 @pytest.mark.skipif(not PM_TEST.exists(), reason="a kernel without CONFIG_PM_SLEEP_DEBUG")
 def test_nothing_is_sent_while_the_system_is_frozen(device):
-    """After a hibernation image is written, and before power-off, no command may be sent. In the
-    image the command still waits, so the resumed system would send it again."""
+    """After a hibernation image is written, and before power-off, no waiting command may be sent.
+    In the image it still waits, so the resumed system would send it again."""
     delay = Path("/sys/module/suspend/parameters/pm_test_delay")
     count, was = 48, delay.read_text(encoding="ascii")
     with SlotFile(device.path, count) as file, Ring() as ring:

@@ -28,7 +28,7 @@ PIECES = 2 * DEPTH
 # The first block of the data. It lies behind the blocks that the partition scan reads, because the
 # scan must find no partitions.
 FIRST = 64
-# How often a test is run, at most, until it has seen the whole depth in use.
+# How often, at most, a test tries to see the whole depth in use.
 TRIES = 5
 
 pytestmark = pytest.mark.limit(3 * SECONDS)
@@ -66,8 +66,8 @@ def data(link):
     pytest.param(5, (by_ring, by_batch), marks=pytest.mark.smoke),
     (33, (by_ioctl,)), (64, (by_ring,))), ids=("1", "5", "33", "64"))
 def test_transfers_of_one_and_several_frames_are_right(fc, blocks, ways):
-    """Transfers of one frame and of several frames, of which the last is not full, are right. The
-    test sends more commands than the depth."""
+    """Transfers of one frame and of several frames are right, although the last frame is not full.
+    The test sends more commands than the depth."""
     count, rand = DEPTH + 8, random.Random(blocks)
     behind = FIRST + PIECES * PIECE // BLOCK
     start = rand.randrange(behind + 1, fc.blocks - count * blocks - 1)
@@ -229,7 +229,7 @@ def test_commands_wait_for_a_blocked_port(fc, data):
 
 
 @pytest.mark.smoke
-def test_commands_in_flight_end_as_sgs_when_the_link_bounces(fc, data):
+def test_commands_in_flight_end_like_those_of_sg_when_the_link_bounces(fc, data):
     """Commands in flight have the same results as sg's commands; waiting commands run when the
     link is up again."""
     lun, first = fc.lun(), DEPTH // 2
@@ -348,8 +348,8 @@ def test_all_commands_end_when_the_lun_is_lost(fc, data, when, fast_io_fail):
 
 
 def dead(file, fds):
-    """Checks that each operation on @file, whose device was removed, fails with ENODEV. Operations
-    on @fds, of sg's node and of smq_sg's, fail in the same way."""
+    """Checks that each operation on @file, whose device was removed, fails with ENODEV. The same
+    holds for @fds: open files of the nodes of sg and smq_sg."""
     def gone():
         # The LUN disappears from sysfs before its queue is removed. In between, the removal of the
         # disk freezes the queue for a moment: a command gets ENODEV then, too, but later commands

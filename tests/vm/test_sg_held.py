@@ -41,8 +41,8 @@ def path(request):
 
 @pytest.fixture
 def file(path):
-    """An open file with 64 slots, all of which may keep their requests. After its close no request
-    is kept."""
+    """An open file with 64 slots, all of which may keep their requests. Closes the file at the end,
+    and checks that no request is kept."""
     with SlotFile(path, 64, held_share=100) as found:
         assert found.info().max_held == 64
         yield found
@@ -225,13 +225,13 @@ def test_good_run_after_a_failed_one_has_no_sense(file, way):
             assert status.runs == runs and held_requests(file.path) == 0
 
 
-# How much is kept.
+# How many requests are kept.
 
 @QUEUED
 @pytest.mark.smoke
 def test_held_share_limits_kept_requests(path, klog):
-    """held_share is 0 to 100 percent of the depth. When it is lowered, slots give the requests
-    above the new share back at once."""
+    """held_share is 0 to 100 percent of the depth. When it is lowered, slots at once give back the
+    requests above the new share."""
     knob = smqsg.CLASS / Path(path).name / "held_share"
     depth = smqsg.attr(path, "depth")
     assert smqsg.attr(path, "held_share") == 50

@@ -22,8 +22,8 @@ from kit.uring import Ring
 from kit.waits import Waits, waits, waits_on
 
 
-# Held requests go through the plug. If the driver has no doorbell for several commands
-# (commit_rqs), they go straight to the driver.
+# If the driver has a doorbell for several commands (commit_rqs), held requests go through the plug.
+# Otherwise they go straight to the driver.
 DISKS = {"queued": slow_disk, "straight": straight_disk}
 # For tests that need smq_ram, to inject faults.
 QUEUED = pytest.mark.parametrize("whole", ["queued"], indirect=True)
@@ -167,7 +167,7 @@ def test_ten_luns_share_their_tags(sg_module):
         assert sum(map(held_requests, nodes)) == 40
         for lun in luns:
             assert active(lun) == 4
-        # Block I/O, which keeps nothing, gets tags too.
+        # Block I/O gets tags too, although it keeps none.
         said = waits(luns[3].sd, path="read", count=200)
         assert said["results"]["0"] == 200
         for file in files:
@@ -289,8 +289,8 @@ def test_held_command_sent_straight_times_out(whole):
 @pytest.mark.parametrize("delay_ms", (700, 4000))
 def test_timeouts_are_found_while_held_requests_are_reused(sg_module, delay_ms):
     """While the block layer scans for expired requests, held requests are used again on all CPUs.
-    The scan finds only the expired ones. It runs once a second, so some commands that take 700 ms
-    end before it."""
+    The scan finds only the expired ones. A scan runs once a second, so some commands that take
+    700 ms end before a scan finds them."""
     with ram_host(depth=32) as (host_dir, host):
         lun, = host.luns()
         without_elevator(lun)

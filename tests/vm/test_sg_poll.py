@@ -35,7 +35,7 @@ def polls(disk) -> int:
 
 @contextmanager
 def no_task_work():
-    """Checks that task work reports no command that the block sends."""
+    """Checks that task work reports no command that is sent in the with statement."""
     with calls("smq_sg", "smqsg_slot_task_work") as slots, \
             calls("smq_sg", "smqsg_batch_task_work") as batches:
         yield
@@ -138,7 +138,7 @@ def test_bad_runs_are_reported_on_a_polled_ring(polled):
 
 
 def test_sense_data_is_reported_on_a_polled_ring(polled):
-    """A polled command that the device fails is reported with its sense data and residual."""
+    """If the device ends a polled command with an error, sense data and residual are reported."""
     with opened(polled.path) as file, Ring(8, SETUP_IOPOLL) as ring:
         file.prepare([read(1 << 30), read(0, 8), command(bytes((0xff,)) * 6)])
         polled.dir.arm("short", count=1)
@@ -221,7 +221,7 @@ def test_each_ring_gets_its_own_completions(polled):
 
 
 def one_cpu_only() -> list[Path]:
-    """Takes all CPUs except one offline. Returns the paths of their "online" attributes."""
+    """Leaves one CPU online. Returns the paths of the "online" attributes of the others."""
     gone = []
     for path in sorted(Path("/sys/devices/system/cpu").glob("cpu[1-9]*/online")):
         if path.read_text(encoding="ascii").strip() == "1":
@@ -351,7 +351,7 @@ def test_unpolled_ring_keeps_no_places(polled, what):
 @pytest.mark.smoke
 @pytest.mark.parametrize("first", ("ring", "file"))
 def test_all_commands_run_after_close(polled, first):
-    """Commands that are in flight or waiting when the ring or the file is closed all run."""
+    """If the ring or the file is closed, all commands in flight and all waiting commands run."""
     with opened(polled.path) as file:
         ring = Ring(64, SETUP_IOPOLL)
         polled.slow(SLOW // 4)

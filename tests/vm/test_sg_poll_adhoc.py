@@ -28,8 +28,8 @@ REFERENCES = Path("/sys/module/smq_sg/refcnt")
 @pytest.mark.smoke
 @pytest.mark.parametrize("at", (0, 13), ids=("", "copied"))
 def test_adhoc_data_and_sense_reach_the_caller(polled, at):
-    """Data and sense data reach the caller's memory, even of more commands than the queue depth.
-    Data at an odd address is copied."""
+    """Data and sense data reach the caller's memory, even if there are more commands than the
+    queue depth allows. Data at an odd address is copied."""
     data = random.Random(5).randbytes(40 * BLOCK)
     with opened(polled.path) as file, Ring(64, FLAGS) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(40)])
@@ -105,7 +105,8 @@ def all_done_and_closed(polled):
 @pytest.mark.parametrize("count", (1, 3 * DEPTH), ids=("one", "waiting"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_commands_end_after_their_ring_is_closed(polled, kind, count):
-    """Commands that are in flight or waiting when the ring is closed end. The process lives on."""
+    """All commands end, even those in flight or waiting when the ring is closed. The process lives
+    on."""
     with opened(polled.path) as file:
         ring = Ring(64, KINDS[kind])
         polled.slow(SLOW // 4)

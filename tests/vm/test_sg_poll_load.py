@@ -82,8 +82,8 @@ class Worker:
 
 
 def work(number: int, path: str, stop: Memory, least: int) -> int:
-    """Runs a worker until @stop is set, but for at least @least turns. Is the whole work of a
-    process, and returns its exit status."""
+    """Runs a worker until @stop is set, but for at least @least turns. A process does only this;
+    the returned value is its exit status."""
     kind = KINDS[number % len(KINDS)]
     flags = 0 if kind is None else kind | SETUP_IOPOLL
     with SlotFile(path, 2 * SLOTS) as file, Ring(64, flags) as ring:
@@ -95,8 +95,8 @@ def work(number: int, path: str, stop: Memory, least: int) -> int:
 
 
 def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> int:
-    """For @seconds, again and again changes the depth, arms a fault, resets the LUN or does
-    nothing, then starts another worker and kills it. Returns how often it has done so."""
+    """Makes trouble for @seconds: each time changes the depth, arms a fault, resets the LUN or does
+    none of these; then starts another worker and kills it. Returns how often."""
     end, count, stop = time.monotonic() + seconds, 0, Memory(PAGE, SHARED)
     while time.monotonic() < end:
         what = count % 5

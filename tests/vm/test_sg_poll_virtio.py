@@ -35,8 +35,8 @@ def interrupts() -> int:
 
 
 def transfer(path: str, counted=nullcontext) -> None:
-    """Writes and reads 64 blocks by single commands and batches, more at once than the device's
-    depth. @counted is the context in which the polled commands run."""
+    """Writes and reads 64 blocks by single commands and batches. Submits more commands at once than
+    the device's depth allows. @counted is the context in which the polled commands run."""
     data = random.Random(1).randbytes(64 * BLOCK)
     with opened(path) as file, Ring(64, SETUP_IOPOLL) as ring:
         file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """While other LUNs use all tags of the host, a command waits for a tag. The wait ends when the
-command times out or is cancelled, its task is killed or its device is removed."""
+command times out or is cancelled, when its task is killed, or when its device is removed."""
 import errno
 import os
 import signal
@@ -56,7 +56,7 @@ def no_tag():
 
 
 def send(file, ring, way):
-    """Sends one command, or a batch of two, and waits until it waits for a tag. Returns objects
+    """Sends one command, or a batch of two. Returns when the command waits for a tag, with objects
     that the caller must keep alive."""
     if way == "adhoc":
         kept = push_adhoc(ring, file.fd, TUR)

@@ -270,7 +270,8 @@ def leave_orphan(path, fd, want, arena):
 @pytest.mark.parametrize("length, at", ((512, 0), (511, 1), (8192, 0), (8191, 1)))
 def test_result_of_a_killed_process_can_be_read(path, slow, length, at):
     """With SG_SET_KEEP_ORPHAN, if a process is killed, another process that has the file open can
-    read the result. The data does not get into that process's memory, copied or not."""
+    read the result. The data is not written to that process's memory, whether or not the kernel
+    copies the data of such a command."""
     want = V3(READ.cdb, length, pack_id=31, at=at)
     arena = Arena(64 << 10, private=True)
     arena.put(arena.address, b"\xa5" * arena.size)
@@ -397,8 +398,8 @@ def offline(lun):
 
 @pytest.mark.smoke
 def test_offline_device_has_the_same_results_as_from_sg(lun, path, arena):
-    """Commands to an offline device have the same results as from sg; if the call may block, that
-    is ENXIO. With a header of interface 4 they have the same results as from bsg."""
+    """Commands to an offline device have the same results as from sg: a call that may block fails
+    with ENXIO. With a header of interface 4 they have the same results as from bsg."""
     with smqsg.opened(lun.sg, lun.bsg, path) as fds, offline(lun):
         sg, ours = (sgheader.sg_io(fd, V3(TUR), arena) for fd in (fds[0], fds[2]))
         assert ours == sg and ours.error == errno.ENXIO

@@ -99,8 +99,8 @@ def test_every_command_ends_once(params, job):
     events of each kind as the counters say."""
     with loaded("smq_ram", size_mb=16, **params) as hosts:
         lun = hosts[0].luns()[0]
-        # WRITEs fill holes of smq_ram's store. The worker does that for some of them, and
-        # queuecommand for others.
+        # WRITEs fill holes of smq_ram's store. The worker executes some of these WRITEs, and
+        # queuecommand executes the others.
         before = check_sums(hosts[0])
         with traced() as trace:
             fio(lun.sd, numjobs=2, **(MIX | {"size": "1m"} | job))

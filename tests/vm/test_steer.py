@@ -94,7 +94,7 @@ def foreign(host):
 
 
 def rate(host, seconds):
-    """Returns how many commands per second a load that is running has."""
+    """Measures for @seconds; returns how many commands completed per second."""
     start, before = time.monotonic(), host.stats()["done"]
     time.sleep(seconds)
     return (host.stats()["done"] - before) / (time.monotonic() - start)

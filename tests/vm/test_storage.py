@@ -38,7 +38,7 @@ from kit.virtio import device_at, module, take
 MIB = 32
 BLOCKS = MIB << 11
 # First block and number of blocks of the data that must still be there when the LUN is added again.
-# It lies behind the blocks that the partition scan reads.
+# This data lies behind the blocks that the partition scan reads.
 KEPT, KEPT_BLOCKS = 4096, 512
 QUERIES = ("sg_inq", "sg_vpd", "sg_vpd --page=sv", "sg_vpd --page=sn", "sg_vpd --page=di",
            "sg_vpd --page=bl", "sg_readcap", "sg_readcap --16", "sg_luns", "sg_turs --number=3",

@@ -221,7 +221,8 @@ def test_commands_that_fill_the_ring_complete():
         for _ in range(4):
             data = scattered(disk.sd, RING - 2, [part % 4 for part in range(8)])
             assert data == bytes([0x3c]) * len(data)
-        # Commands without room were held, not returned as busy: that would stop the other disks.
+        # Commands for which the ring had no room were held. Returning them as busy would stop the
+        # other disks.
         assert host.hwqs()[0]["busy_hwq"] > 0 == host.stats()["busy"]
         assert digest(disk, 4) == filled
         with SgDev(disk.sg) as sg:

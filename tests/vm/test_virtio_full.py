@@ -18,7 +18,7 @@
 """A full ring of smq_virtio. Each of four LUNs has QD128, and the ring has room for 85 commands:
 the tests check which commands wait for room in the ring, and which do not.
 
-The VM has the same options as that of test_switch_devices.py.
+The VM has the same options as the VM of test_switch_devices.py.
 """
 import os
 import time

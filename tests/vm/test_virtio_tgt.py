@@ -82,7 +82,7 @@ def device():
 
 @pytest.fixture(scope="module", autouse=True)
 def in_tree_driver():
-    """Binds the device to virtio_scsi. Each test leaves it so."""
+    """Binds the device to virtio_scsi. At the end of each test it is bound to virtio_scsi again."""
     load("virtio_scsi")
     host_of(device(), len(PATHS))
     yield
@@ -256,8 +256,8 @@ def test_persistent_reservations_exclude_the_other_initiator():
             assert out(a, "register", param_sark="0xa1") == 0
             assert out(b, "register", param_sark="0xb2") == 0
             assert "0xa1" in keys(b) and "0xb2" in keys(a)
-            # With "write exclusive" the other initiator may read but not write, by any kind of
-            # node.
+            # With "write exclusive" the other initiator may read but not write, whatever
+            # kind of node it uses.
             assert out(a, "reserve", param_rk="0xa1", prout_type=1) == 0
             got = two.cmd(WRITE, dout=bytes(512))
             assert got.status == conflict and got.host == sgio.DID_OK and not got.sense, got

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STAT = Path("/proc/stat")
-# The CPUs count as idle if in a window of SECONDS less than the share BUSY of their time was in
-# use.
+# The CPUs count as idle if, in a window of SECONDS, the share of their time that was in use is
+# below BUSY.
 SECONDS = 20
 BUSY = 0.8
 

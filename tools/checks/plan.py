@@ -28,15 +28,15 @@ NOT_ON_NEWEST = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
                  "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load", "storage",
                  "switch_devices", "virtio_full", "virtio_tgt")
 # An area that runs only if it is named or part of a turn (--turn). It takes long, for example
-# because a VM inside a VM takes minutes to start. Other runs test the targets of target-configs/
-# only by vm/storage, which sets them up without targetcli.
+# because a VM inside a VM takes minutes to start. Runs without it test the targets of
+# target-configs/ only in vm/storage, which sets them up without targetcli.
 SLOW = "slow"
 # Another area that runs only if it is named or part of a turn. It downloads herd7, which is not in
 # Debian 12.
 PROOF = "proof"
 # The kernel of area sanitize, and patterns of the files of tests/vm that run on it in addition to
-# tests/vm/sanitize. "worker" is not among them: it tests commands that wait for a worker which is
-# busy computing, and from Linux 6.6 on commands do not wait for such a worker.
+# tests/vm/sanitize. "worker" is not among them: it tests commands that wait for a busy worker, and
+# from Linux 6.6 on commands do not wait for a worker that is busy computing.
 SANITIZE = "uml-sanitize"
 SANITIZED = ("eh", "sg_[!i]*", "policy", "bucket", "prio", "steer", "switch", "full_ring",
              "configfs", "faults", "io", "hosts", "short", "cdb", "state", "data",
@@ -55,7 +55,7 @@ NOT_SANITIZED = (
     "tests/vm/test_sg_udev.py",
     # The guest has no PCI device.
     "tests/vm/test_sg_poll_virtio.py",
-    # They compare with scsi_debug or the mid-layer, which behave differently in 7.2.
+    # These tests compare with scsi_debug or the mid-layer, which behave differently in 7.2.
     "tests/vm/test_cdb.py::test_cdb[mode-sense6-unknown-00]",
     "tests/vm/test_cdb.py::test_cdb[mode-sense10-unknown-00]",
     "tests/vm/test_cdb.py::test_cdb[sai16-16]",
@@ -74,7 +74,7 @@ NOT_SANITIZED = (
     "tests/vm/test_steer.py::test_balanced_load_does_not_move",
     # The number of commands that arrive while one is served depends on the CPU's speed.
     "tests/vm/test_policy.py::test_expensive_doorbells_are_shared",
-    # The variant of this test for a host reset goes through the same steps.
+    # The variant of this test for a host reset also goes through the steps of these two.
     "tests/vm/test_eh.py::test_failed_steps_escalate[lun]",
     "tests/vm/test_eh.py::test_failed_steps_escalate[target]",
     # The test needs commands that take longer than the submission of a thousand others.
@@ -88,7 +88,7 @@ NOT_SANITIZED = (
     "tests/vm/test_sg_held_needs.py",
     # The test needs a full device, and this kernel is too slow to fill it.
     "tests/vm/test_prio.py::test_sync_writes_go_first",
-    # They measure waits and shares with four CPUs: on a slow kernel these mean nothing.
+    # These tests measure waits and shares with four CPUs: a slow kernel makes the results useless.
     "tests/vm/test_sg_depth.py::test_files_have_equal_shares",
     "tests/vm/test_sg_depth.py::test_new_file_soon_gets_its_share",
     "tests/vm/test_sg_depth.py::test_single_commands_get_places_beside_a_huge_batch",
@@ -97,11 +97,11 @@ NOT_SANITIZED = (
 )
 LINTERS = ("checkpatch", "sparse", "shell", "python", "spelling")
 
-# The time limit of a step that prints something. One that prints nothing is stopped after
-# process.SILENT_SECONDS.
+# The time limit of a step. A step that prints nothing for process.SILENT_SECONDS is stopped before.
 STEP_SECONDS = 2 * 3600
 
-# By area: how many test files share a guest at most. It takes 15 s to start a guest with Python.
+# By area: the most test files that share a guest. They share, because starting a guest with Python
+# takes 15 s.
 TOGETHER = {"vm": 10, "sanitize": 4}
 
 # Roughly the seconds that a step takes, by its name or by its area. The longest steps begin first,
@@ -131,7 +131,8 @@ EXPECTED = {
 @dataclass(frozen=True)
 class Step:
     """A part of a run, with its own result. needs: the kernel for which modules must be built
-    before the step begins. named: the step runs only if it is named. again: it is a second try."""
+    before the step begins. named: the step runs only if it is named. again: the step is run for the
+    second time, because it failed."""
 
     area: str
     name: str

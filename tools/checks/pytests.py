@@ -103,7 +103,7 @@ def _faulted(console: Path) -> bool:
 
 
 def _keep_last_words(folder: Path) -> None:
-    """Adds the last kernel messages of a VM that was stopped to the log."""
+    """Adds to the log the last kernel messages of a VM that was stopped."""
     said = process.tail(folder / "console")
     if said:
         with (folder / "log").open("a", encoding="utf-8") as log:
@@ -119,7 +119,8 @@ def command(targets: list[str], mark: str = "") -> list[str]:
 
 
 def environment(record: Path) -> dict[str, str]:
-    """The environment variables for pytest and the plugin. tools/vm passes the first two on."""
+    """The environment variables for pytest and the plugin. The guest gets the first two from
+    tools/vm."""
     path = [str(PLUGIN)] + [part for part in [os.environ.get("PYTHONPATH", "")] if part]
     return {"SMQ_RECORD": str(record), "PYTHONPATH": ":".join(path),
             "PYTHONUNBUFFERED": "1"}

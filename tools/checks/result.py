@@ -32,9 +32,9 @@ class Case:
 
 @dataclass
 class Result:
-    """The tests of one step. seconds, cpu: the time and the CPU time that it took. tail, if a test
-    failed: the end of the log, to be printed at once. ends: the lines of the log that say why the
-    run ended early."""
+    """The tests of one step. seconds, cpu: the time and the CPU time that the step took. tail, if a
+    test failed: the end of the log, to be printed at once. ends: the lines of the log that say why
+    the run ended early."""
 
     step: str
     cases: list[Case] = field(default_factory=list)

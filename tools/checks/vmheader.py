@@ -7,8 +7,8 @@
 
 They are options of tools/vm, split as a shell does. {disk:NAME:MIB} stands for the path of an
 empty disk image, which is removed after the run. {tmp} is the short path of a temporary folder of
-the run. {tgt:NAME:MIB} stands for the options by which QEMU's driver iscsi finds such an image;
-a tgt serves the image during the run.
+the run. {tgt:NAME:MIB} also makes such an image, and stands for the options by which QEMU's driver
+iscsi finds it: during the run the iSCSI target tgt serves the image.
 """
 
 import argparse

@@ -24,7 +24,7 @@ NOT_COUNTED = {"scsi_debug_timer", "virtio_scsi", "smq_virtio"}
 NOTES = """\
 512-byte random READs; io_uring: QD 32, batch 16; SG_IO: one by one on /dev/sg.
 smq_ram and LIO's RAM disk move data, the others none. null_blk, scsi_debug and
-smq_ram complete inside queuecommand, which no device that interrupts does; the
+smq_ram complete inside queuecommand; no device with interrupts can do so. The
 timer, LIO's workers and QEMU's virtio-scsi device complete later. Devices for
 which the CPU waits have no count here: see tools/bench/insn --virtio.
 IOPS: median of 3 rounds and half their spread, on an emulated CPU: compare

@@ -265,9 +265,9 @@ static inline struct smq_sg_run smq_run_at(uint32_t slot, uint64_t lba)
  * @failed: how many commands did not end GOOD; smq_slot_outcome() says how each ended. May be NULL
  *
  * Return: 0: all commands have ended, GOOD or not. -EINTR: a signal came. Commands that had not
- * been sent are never sent; commands that had been sent use their slots until they end. *@failed
- * does not count the commands that failed then. Another errno: the batch was wrong and nothing was
- * run.
+ * been sent are never sent; commands that had been sent use their slots until they end. After
+ * -EINTR *@failed does not count the commands that failed. Another errno: the batch was wrong and
+ * nothing was run.
  */
 int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *failed);
 

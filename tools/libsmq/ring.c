@@ -215,11 +215,11 @@ static int queue_command(struct smq_ring *ring, uint64_t key, int fd,
 {
 	struct io_uring_sqe *sqe;
 
-	/* The payload of a large entry has 80 bytes, that of a small one 16. */
+	/* A large entry has a payload of 80 bytes, a small one has 16. */
 	_Static_assert(sizeof(*command) == 80, "the payload of a large entry");
 	if (!ring->commands)
 		return -EOPNOTSUPP;
-	/* bsg ignores cmd_op. smq_sg takes 0 as a command without a slot. */
+	/* bsg ignores cmd_op. For smq_sg, cmd_op 0 is a command without a slot. */
 	sqe = get_entry(ring, 0, tag);
 	if (!sqe)
 		return -EAGAIN;
@@ -281,8 +281,8 @@ static int64_t now_ns(void)
 
 /*
  * Submits queued entries and polls until there are @least completions or @wait_ns have passed. Each
- * system call makes the kernel poll only once: a polling wait in the kernel has no time limit. The
- * kernel does not poll while the ring has completions, so each round fetches them.
+ * system call makes the kernel poll only once, because a polling wait in the kernel has no time
+ * limit. The kernel does not poll while the ring has completions, so each round fetches them.
  */
 static int poll_for(struct smq_ring *ring, struct smq_event *events, unsigned int most,
 		    unsigned int least, int64_t wait_ns, unsigned int *n)

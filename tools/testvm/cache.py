@@ -33,8 +33,8 @@ def stamp(*paths: Path) -> str:
 def entry(kind: str, label: str, key: str, make) -> Path:
     """Returns the folder for @key. If it does not exist, make(folder) fills a new one.
 
-    Two VMs may start at once: each fills a temporary folder and renames it. The one whose rename
-    fails uses the folder of the other. """
+    Two VMs may start at once: each fills a temporary folder and renames it. If the rename fails
+    because the other VM was first, this function returns the other VM's folder. """
     folder = root() / "vm" / kind
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]

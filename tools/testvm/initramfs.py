@@ -10,7 +10,7 @@ from .errors import VMError
 
 GUEST = kernels.TOP / "tools/guest"
 SCRIPTS = ("init", "session", "bashrc")
-# Modules to load, in this order. Those of the ports are first: a port takes some time to appear.
+# Modules to load, in this order. The ports' modules come first: a port takes some time to appear.
 # configfs, sd_mod and sg are here because no udev would load them.
 NEEDED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "configfs",
           "sd_mod", "sg")

@@ -42,7 +42,7 @@ class Job:
         for name, value in os.environ.items():
             if name in _PASSED or name.startswith(_PASSED_PREFIXES):
                 result[name] = value
-        # The default depends on HOME, which differs in the guest.
+        # The default of SMQ_CACHE depends on HOME, which differs in the guest.
         result["SMQ_CACHE"] = str(cache.root())
         return result
 

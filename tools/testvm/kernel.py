@@ -15,7 +15,7 @@ from .errors import VMError
 
 TOP = Path(__file__).resolve().parents[2]
 
-# ELF notes of a PVH entry point, for 32 and 64 bits: with it QEMU starts an ELF kernel directly.
+# ELF notes of a PVH entry point, for 32 and 64 bits. QEMU can start an ELF kernel that has one.
 PVH_NOTES = (b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0", b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0")
 
 

@@ -132,7 +132,8 @@ class Machine:
         try:
             event = self._events.get(timeout=left)
         except queue.Empty:
-            # If --timeout has expired, the guest is not booted again, and the caller reports that.
+            # If --timeout has expired, the guest is not booted again: the caller reports that
+            # timeout.
             return None if left == BOOT_SECONDS else ("late", "")
         return None if event[0] == "gone" and self.log.text() else event
 

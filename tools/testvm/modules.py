@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The guest's /lib/modules: the kernel's own modules and this project's."""
+"""The guest's /lib/modules: the kernel's own modules and those of this project."""
 
 import contextlib
 import fcntl
@@ -124,7 +124,7 @@ def dependencies(kernel: Kernel, names: list[str]) -> list[Path]:
 
 
 def run_kmod(command: list[str]) -> str:
-    """Runs one of kmod's tools. Also searches their folders, which a user's PATH may not have."""
+    """Runs one of kmod's tools. Also searches the sbin folders, which a user's PATH may lack."""
     environment = dict(os.environ, PATH=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False,

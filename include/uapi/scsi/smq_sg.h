@@ -88,7 +88,7 @@
  *
  * A call that fails because of one field writes that field's number into the member field of its
  * structure, and SMQ_SG_FIELD_NONE if it failed for another reason. SMQ_SG_FIELD_RESERVED stands
- * for those members named reserved.
+ * for all members named reserved.
  */
 enum smq_sg_field {
 	SMQ_SG_FIELD_NONE = 0,
@@ -121,8 +121,8 @@ enum smq_sg_field {
  * @max_segments: out: the most pieces of memory that the data of one command may have
  * @alignment: out: address and length of a slot's data must be multiples of this, a power of two,
  *	in bytes
- * @slot_bytes: out: bytes of the kernel's memory for one slot of this file, with its status, but
- *	without a request that it keeps; before SMQ_SG_SETUP with the smallest status
+ * @slot_bytes: out: bytes of kernel memory for one slot of this file: including its status, but not
+ *	a request that it keeps; before SMQ_SG_SETUP as if the file had the smallest status
  * @max_waiting: out: how many of a file's commands may wait for a place in the device's
  *	queue depth at a time; a batch counts as one. Further commands end with EAGAIN
  * @max_held: out: how many requests this file's held slots may keep at this moment, see
@@ -152,8 +152,8 @@ struct smq_sg_info {
  * @flags: in: 0
  * @status_stride: out: bytes from one struct smq_sg_status to the next
  * @status_size: out: bytes of the status array, a multiple of the page size
- * @status_offset: out: where to mmap() it; PROT_READ and MAP_SHARED. Before SMQ_SG_SETUP mmap()
- *	fails with ENXIO
+ * @status_offset: out: the offset for mmap() of the array, with PROT_READ and MAP_SHARED. Before
+ *	SMQ_SG_SETUP mmap() fails with ENXIO
  * @held_share: in: how much of the device's queue depth slots with SMQ_SG_SLOT_HELD may keep, 0
  *	(none) to 100 percent. The node's attribute held_share is a limit for all files together
  * @field: out: the field at fault, enum smq_sg_field
@@ -219,7 +219,7 @@ enum smq_sg_direction {
 /**
  * struct smq_sg_slot - a command to be prepared
  * @cdb: in: the command descriptor block; bytes beyond @cdb_len are 0
- * @cdb_len: in: its bytes, 6 to SMQ_SG_MAX_CDB; 0, with all other fields 0, empties the slot
+ * @cdb_len: in: bytes of the CDB, 6 to SMQ_SG_MAX_CDB; 0, with all other fields 0, empties the slot
  * @direction: in: enum smq_sg_direction
  * @buffer: in: index of the buffer; 0 with SMQ_SG_NONE
  * @length: in: bytes to transfer; 0 with SMQ_SG_NONE. A multiple of
@@ -372,11 +372,11 @@ struct smq_sg_run {
  * @flags: SMQ_SG_BATCH_* or 0
  *
  * The 16 bytes at sqe->cmd of an SMQ_SG_URING_BATCH. CQE: res is the number of commands that did
- * not end with status GOOD, 0 for none; below 0 the batch itself was wrong, and no slot was run:
- * EINVAL also for an unused byte that is not 0. Each slot's own result is in its status, as with
- * struct smq_sg_run. A slot that fails does not stop the slots after it in the list. If
- * SMQ_SG_CANCEL or the end of the task cancels a batch that waits, the commands that it has not
- * sent fail with ECANCELED and are counted.
+ * not end with status GOOD, 0 for none. Below 0 it is an errno: the batch itself was wrong, and no
+ * slot was run; EINVAL also means an unused byte that is not 0. Each slot's own result is in its
+ * status, as with struct smq_sg_run. A slot that fails does not stop the slots after it in the
+ * list. If SMQ_SG_CANCEL or the end of the task cancels a batch that waits, the commands that it
+ * has not sent fail with ECANCELED and are counted.
  */
 struct smq_sg_batch {
 	__u64 list;
@@ -391,7 +391,7 @@ struct smq_sg_batch {
 
 /**
  * struct smq_sg_run_batch - a batch without io_uring
- * @batch: in: as above
+ * @batch: in: see struct smq_sg_batch
  * @failed: out: commands that did not end with status GOOD
  * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
@@ -413,8 +413,8 @@ struct smq_sg_run_batch {
  * struct smq_sg_cancel - cancels commands that wait
  * @slot: in: with SMQ_SG_CANCEL_SLOT: the slot; else 0
  * @flags: in: SMQ_SG_CANCEL_SLOT: the run of one slot. 0: all waiting commands of the file
- * @cancelled: out: how many commands waited; a batch counts as one. A command whose time is just
- *	over may end with ETIMEDOUT
+ * @cancelled: out: how many commands waited; a batch counts as one. One of these may end with
+ *	ETIMEDOUT instead of ECANCELED, if its time is just over
  * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
@@ -449,8 +449,8 @@ struct smq_sg_cancel {
  * (IORING_SETUP_SQPOLL, IOSQE_ASYNC). With IORING_URING_CMD_FIXED the data address lies in a
  * registered buffer. Iovecs are read when the SQE is submitted, even if the command has to wait.
  *
- * The data of a command that waits for a place in the queue depth counts as locked memory of the
- * user, from then until the command has ended, unless it is in a registered buffer. If that exceeds
+ * If a command has to wait for a place in the queue depth, its data counts as locked memory of the
+ * user until the command has ended, unless the data is in a registered buffer. If that exceeds
  * RLIMIT_MEMLOCK, without CAP_IPC_LOCK, the command does not wait and ends with EAGAIN, as when
  * max_waiting commands wait. If a waiting command ends without having been sent (ETIMEDOUT,
  * ECANCELED, ENODEV), it may write zeros to its memory for data-in: this happens if data-in has to

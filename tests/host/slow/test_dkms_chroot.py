@@ -18,7 +18,7 @@ PACKAGES = "dkms,kmod,openssl,linux-headers-amd64,linux-headers-cloud-amd64"
 # tests/host/test_dkms.py compares this list with the modules that the Kbuild files build.
 ALL = set(re.findall(r'^\t"(smq\w*) ', (TOP / "dkms.conf").read_text(encoding="ascii"), re.M))
 
-# Uses the archive that this system uses, because no file of the tree names one.
+# Uses the archive that this system uses, because no file of the tree names an archive.
 SOURCES = """
 die() { echo "$*" >&2; exit 2; }
 . tools/apt-root.bash
@@ -28,8 +28,8 @@ for suite in bookworm bookworm-backports; do
 done
 """
 
-# WITHOUT RELEASE OPTIONS FOLDERS: removes options, and the symbols that folders export, from the
-# headers of a kernel.
+# WITHOUT RELEASE OPTIONS FOLDERS: removes from a kernel's headers these options, and the symbols
+# that these source folders export.
 WITHOUT = r"""
 cd /lib/modules/"$1"/build
 for option in $2; do

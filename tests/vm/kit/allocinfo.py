@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""How many allocations the kernel has not freed, for each line of code that makes some."""
+"""How many allocations the kernel has not freed, for each line of code that allocates."""
 import re
 import time
 from collections.abc import Callable

@@ -15,8 +15,8 @@ VERIFIES = (VERIFY_10, VERIFY_12, VERIFY_16)
 
 # Length by group code, the first three bits (SPC-5, 4.2.5.1); 0: the group does not give a length.
 _LENGTHS = (6, 10, 10, 0, 16, 12, 0, 0)
-# Where the LBA of a READ, WRITE, WRITE SAME and the like begins, and its size, by length of the
-# CDB.
+# Offset and size of the LBA and of the number of blocks in a READ, WRITE, WRITE SAME and the like,
+# by length of the CDB.
 _LBA = {6: (1, 3), 10: (2, 4), 12: (2, 4), 16: (2, 8)}
 _COUNT = {6: (4, 1), 10: (7, 2), 12: (6, 4), 16: (10, 4)}
 

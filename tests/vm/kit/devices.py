@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """The table of devices that the storage test (kit.matrix) uses, bare and converted.
 
-Each row says how its disk is made, which of the test's faults are used on it, and why others are
-not. The table in docs/testing.md is made from these rows; the test fails if a row is wrong. """
+Each row says how its disk is made, which of the test's faults the test uses on it, and why it does
+not use the others. table() makes the table in docs/testing.md from these rows. The test fails if a
+row is wrong. """
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -141,7 +142,7 @@ def _iscsi_tgt() -> Iterator[Attached]:
 
 @contextmanager
 def _fc() -> Iterator[Attached]:
-    """Soft FC. Only READs are in flight when it is removed: see kit.softfc."""
+    """Soft FC. Only READs are in flight when the disk is removed: see kit.softfc."""
     with soft_fc(MIB) as link:
         def pull():
             link.patience(dev_loss=2, fast_io_fail=1)
@@ -169,7 +170,7 @@ def _monitor(*commands: str) -> None:
 
 @contextmanager
 def _throttled(disk: str) -> Iterator[None]:
-    """During the block QEMU's disk does FEW I/Os a second."""
+    """During the block QEMU's disk executes at most FEW I/Os a second."""
     _monitor(f"block_set_io_throttle {disk} 0 0 0 {FEW} 0 0")
     try:
         yield

@@ -19,7 +19,7 @@ def fio_argv(filename: str, program: str = FIO, **options) -> list[str]:
     """The command line of fio with one job, or numjobs copies of it.
 
     Underscores in option names are kept; True gives a flag without a value. """
-    # Without this fio would create a file in place of a node that was removed.
+    # With allow_file_create fio would create a file in place of a node that was removed.
     settings = {"name": "job", "filename": filename, "direct": 1, "group_reporting": True,
                 "allow_file_create": 0, "output_format": "json"} | options
     argv = [program]
@@ -34,7 +34,7 @@ def fio_argv(filename: str, program: str = FIO, **options) -> list[str]:
 
 def fio_report(argv: list[str], status: int, out: str, err: str, ok: bool,
                stopped: bool = False) -> dict:
-    """Returns fio's JSON. With @ok raises an AssertionError if fio reported an error. @stopped: a
+    """Returns fio's JSON. Raises an AssertionError if @ok and fio reported an error. @stopped: a
     signal was sent to end fio early."""
     start = out.find("{")
     assert start >= 0, f"{' '.join(argv)}: no JSON\n{out}{err}"
@@ -94,7 +94,8 @@ class Load:
 
 @contextmanager
 def load_on(filename: str, ok: bool = True, limit: float = 60, to_end: bool = False, **options):
-    """Runs fio during the block; at the end stops it or, with @to_end, waits for it."""
+    """Runs fio during the block. At the end of the block stops fio or, with @to_end, waits for
+    it."""
     load = Load(filename, ok, limit, options)
     try:
         yield load

@@ -26,7 +26,7 @@ def _listening() -> bool:
 
 
 def login(portal: str = PORTAL, iqn: str = IQN) -> None:
-    """Logs in to target(), or to another one."""
+    """Logs in to the target that target() makes, or to another target."""
     for action in ("-o new", "-l"):
         run("iscsiadm", "-m", "node", "-T", iqn, "-p", portal, *action.split())
 

@@ -13,7 +13,7 @@ FAULT = re.compile(
     r"unable to handle|list_(?:add|del) corruption|scheduling while atomic|"
     r"sleeping function called")
 # Known reports about defects of the kernel itself: a pattern of the report's first line, a pattern
-# of a later line, and the number of lines in which the later one must come.
+# of a later line, and within how many lines that line must come.
 # tools/testvm/report.py explains these defects.
 KNOWN = (
     (re.compile(r"WARNING: suspicious RCU usage"),

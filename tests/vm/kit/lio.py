@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""LIO's configfs: backstores, and ports of smq_lio that make them local disks."""
+"""LIO's configfs: backstores, and the target port groups that make them local disks."""
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
@@ -80,7 +80,7 @@ def iblock(name: str, device: str, **attrib):
 
 
 class Tpg:
-    """A target port group, which is a target of its WWN's SCSI host."""
+    """A target port group. The SCSI host of its WWN shows it as a target."""
 
     def __init__(self, path: Path, nexus: str | None):
         self.path = path
@@ -177,7 +177,7 @@ def _fabric(module: str, path: Path, driver: str, io_errors: bool, params: dict)
 
 
 def lio_fabric(io_errors: bool = False, **params):
-    """Loads smq_lio during the block, without a WWN; at the end removes all WWNs and unloads it.
+    """Loads smq_lio for the block, and makes no WWN. At the end removes all WWNs and unloads it.
 
     Fails if the kernel log shows a bug or, unless @io_errors, failed block I/O. """
     return _fabric("smq_lio", SMQ, "smq_lio", io_errors, params)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The storage test of a device: the same steps on the bare LUN and on the one claimed by smq_conv.
+"""The storage test of a device: the same steps on the bare LUN and on the LUN claimed by smq_conv.
 
 Block I/O (kit.stamped) and prepared commands (kit.lanes) run at the same time. For each step the
 test prints what the device did; this must be what the device's row (kit.devices) says.

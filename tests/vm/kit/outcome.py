@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The expected result of a command, in a form that compares and prints."""
+"""The expected result of a command, in a form that can be compared and printed."""
 from dataclasses import dataclass
 
 from . import sgio
@@ -21,7 +21,7 @@ class Outcome:
 
 
 def outcome(result: sgio.Result, data: bool = False) -> Outcome:
-    """The outcome of a result; with @data its data-in as well.
+    """The outcome of a result, with its data-in if @data.
 
     Leaves out the residual of a command that failed: the two drivers that are compared may report
     different residuals although neither moved data. test_state.py checks the residual.

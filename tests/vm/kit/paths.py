@@ -68,8 +68,8 @@ def by_ioctl(file: SlotFile, _ring: Ring, slots: range) -> None:
 
 
 def compare_paths(lun: Lun, start: int, blocks: int, count: int, ways, rand: random.Random) -> None:
-    """Checks that slots and SG_IO read what the other has written, that the block node reads what
-    slots have written, and that the blocks before and after do not change.
+    """Checks that slots and SG_IO each read what the other has written, that the block node reads
+    what slots have written, and that the blocks before and after do not change.
 
     Sends @count commands of @blocks blocks each, from LBA @start on, in each of @ways."""
     size = blocks * BLOCK

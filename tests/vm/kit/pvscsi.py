@@ -40,7 +40,8 @@ def bind(stage):
 
 
 def unbind():
-    """Unbinds the device and clears driver_override, so that a later driver does not get it."""
+    """Unbinds the device. Clears driver_override, so that smq_pvscsi does not get the device when
+    it is loaded again."""
     write(function() / "driver_override", "\n")
     if (DRIVER / function().name).exists():
         write(DRIVER / "unbind", function().name)

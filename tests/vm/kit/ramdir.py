@@ -66,7 +66,7 @@ class RamDir:
 @contextmanager
 def ram_dirs():
     """Loads smq_ram during the block, without hosts. At the end removes all directories and unloads
-    it."""
+    smq_ram."""
     with KernelLog() as log:
         load("smq_ram", hosts=0)
         if not (CONFIGFS / "smq").exists():
@@ -111,6 +111,6 @@ def ram_hosts(count: int, luns: int = 1, timeout: int = 0, **config):
 
 @contextmanager
 def ram_host(luns: int = 1, timeout: int = 0, **config):
-    """The same for one host."""
+    """Yields one running host with its directory; the parameters are those of ram_hosts()."""
     with ram_hosts(1, luns, timeout, **config) as hosts:
         yield hosts[0]

@@ -70,10 +70,10 @@ class Arena:
 
 @dataclass(frozen=True)
 class Answer:
-    """All results: errno, or the header's fields by name, sense, and data.
+    """All results of a call: its errno, or else the header's fields by name, sense, and data.
 
     @data is the part of the buffer that the device may have written. It is empty after an error,
-    because the paths may leave different data in the buffer then. """
+    because then the paths may leave different data in the buffer. """
     error: int = 0
     fields: dict = field(default_factory=dict)
     sense: bytes = b""
@@ -95,8 +95,8 @@ def fields_of(struct: ctypes.Structure, but: tuple[str, ...] = ()) -> dict:
 class V3:
     """A header of interface 3, without addresses: build() chooses these.
 
-    @pieces are the lengths of an iovec's elements. @at is where in a page the data begins. A
-    field named in @null gets the address 0, one named in @bad an address that is not mapped. """
+    @pieces are the lengths of an iovec's elements. @at is where in a page the data begins. Fields
+    named in @null get the address 0; fields named in @bad get an address that is not mapped. """
     cdb: bytes
     din: int = 0
     dout: bytes = b""

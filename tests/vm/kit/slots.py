@@ -199,7 +199,7 @@ class SlotFile:
 
     def lend(self, index: int, memory: Memory | None = None, at: int = 0, length: int = 0,
              flags: int = 0) -> int:
-        """SMQ_SG_BUFFER: lends the memory from @at on, @length bytes or the rest."""
+        """SMQ_SG_BUFFER: lends @length bytes of the memory from @at on; 0: all the rest."""
         return self._call(BUFFER, Buffer(
             address=memory.address + at, length=length or memory.size - at, index=index,
             flags=flags))

@@ -136,7 +136,7 @@ class Link:
 
     @contextmanager
     def _emulated(self, *words: str) -> Iterator[None]:
-        """During the block the frames that the target sends pass tc netem with options @words."""
+        """During the block tc netem handles the target's frames, with the options @words."""
         run("tc", "qdisc", "add", "dev", TARGET_PORT, "root", "netem", *words)
         try:
             yield
@@ -149,7 +149,7 @@ class Link:
         return self._emulated("loss", "100%")
 
     def slow(self, ms: int):
-        """During the block frames that the target sends are delayed by @ms. At the end of the block
+        """Delays each frame that the target sends during the block by @ms. At the end of the block
         no frame may be under way."""
         return self._emulated("delay", f"{ms}ms", "limit", "100000")
 
@@ -233,7 +233,7 @@ def _target(stack: ExitStack, mib: int, count: int, stores: Sequence[Path]) -> N
 
 
 def _destroy(end: str) -> None:
-    """Destroys an FC port. Waits for the end, because the kernel does this in a work item."""
+    """Destroys an FC port. Waits until it is gone: the kernel removes it in a work item."""
     write_attr(FCOE / "ctlr_destroy", end)
     wait_for(f"the end of {end}'s port", lambda: not _controller(end) and not _host_name(end),
              SECONDS)
@@ -262,7 +262,8 @@ def soft_fc(mib: int = 32, luns: int = 1, stores: Sequence[Path] = ()) -> Iterat
     """Sets up both ends of the link during the block, with @luns LUNs of @mib MiB and a further LUN
     for each backstore in @stores.
 
-    At the end nothing may be in flight and no node open. Fails if the kernel log shows a bug. """
+    At the end no command may be in flight and no node may be open. Fails if the
+    kernel log shows a bug. """
     assert os.geteuid() == 0 and not missing(), f"modules missing: {missing()}"
     with KernelLog() as log:
         with _modules(), ExitStack() as stack:

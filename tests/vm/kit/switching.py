@@ -78,7 +78,7 @@ def verified_loads(loads: ExitStack, hosts: list[Host], **options) -> list[Load]
 
 
 def switch_all(switchers: list[Switcher], count: int, betweens=None) -> None:
-    """Makes @count changes of each host, on all hosts at the same time."""
+    """Changes the policy of each host @count times, on all hosts at the same time."""
     betweens = betweens or [lambda rng: None] * len(switchers)
     with ThreadPoolExecutor(len(switchers)) as pool:
         runs = [pool.submit(switcher.run, count, between)
@@ -108,7 +108,7 @@ def check_counters(host: Host) -> dict[str, int]:
         assert row["refused"] == row["foreign"] == 0, row
     for row in debugfs.luns(host):
         assert row["inflight"] == row["waiting"] == 0, row
-    # Back to the state before the first change.
+    # Return to the state before the first change.
     (host.sysfs / "smq/policy").write_text("direct", encoding="ascii")
     assert debugfs.state(host)["raised"] == 0
     return stats

@@ -32,7 +32,7 @@ def shell(*commands: str) -> str:
 
 @contextmanager
 def configured() -> Iterator[None]:
-    """Sets up the files that targetcli needs; at the end LIO has no configuration."""
+    """Runs the system's D-Bus, which targetcli needs. At the end removes LIO's configuration."""
     BUS.parent.mkdir(exist_ok=True)
     with KernelLog() as log:
         with subprocess.Popen(["dbus-daemon", "--system", "--nofork", "--nopidfile"]) as bus:

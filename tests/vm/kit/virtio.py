@@ -71,8 +71,8 @@ def take(path: Path, luns: int = 1) -> Host:
 @contextmanager
 def module(devices: Callable[[], list[Path]], luns: int = 1, io_errors: bool = False,
            **params) -> Iterator[None]:
-    """Loads smq_virtio during the block. At the end virtio_scsi has all devices again; fails if the
-    kernel log has a bug."""
+    """Loads smq_virtio during the block. At the end gives all devices back to virtio_scsi, and
+    fails if the kernel log reports a bug."""
     with KernelLog() as log:
         load("smq_virtio", **params)
         try:

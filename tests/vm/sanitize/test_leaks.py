@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Checks that the memory that our modules allocate, or the kernel for them, is freed.
+"""Checks that all memory is freed that our modules, or the kernel on their behalf, allocate.
 
 The kernel counts allocations by line of code. The first round also allocates what the kernel keeps
 for ever. After the second round no line of code that serves SCSI hosts may have more allocations
@@ -61,7 +61,7 @@ def ram_round():
 
 
 def module_round(name):
-    """The same for hosts that a module makes when it is loaded."""
+    """As ram_round(), for hosts that a module makes when it is loaded."""
     with loaded(name, depth=8) as (host,):
         disk = host.luns()[0]
         run("dd", "if=/dev/zero", f"of={disk.sd}", "bs=4k", "count=8", "oflag=direct")

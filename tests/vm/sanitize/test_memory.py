@@ -25,7 +25,7 @@ LEAK = r"module smq\S* func:\S+ has \d+ allocated at module unload"
 # cannot be added, which gives EINVAL. Each of the two names can fail in two ways: in the slab, or
 # because an empty slab gets no page.
 HOST_ERRORS = (errno.ENOMEM, errno.EINVAL)
-HOST_NAMES = 2 * 2
+MOST_NAMELESS = 2 * 2
 # If the loader has no memory for a symbol, it reports the symbol as unknown.
 LOADER_ERRORS = (errno.ENOENT,)
 # If the mid-layer has no memory for a LUN, it may report that there is no LUN.
@@ -59,10 +59,10 @@ def _clean(klog):
 
 
 def check_nameless(attempts):
-    """Checks that at most HOST_NAMES attempts failed with EINVAL, the errno when a device of the
+    """Checks that at most MOST_NAMELESS attempts failed with EINVAL, the errno when a device of the
     host gets no name."""
     nameless = failnth.refused(attempts, errno.EINVAL)
-    assert len(nameless) <= HOST_NAMES, "\n".join(map(str, nameless))
+    assert len(nameless) <= MOST_NAMELESS, "\n".join(map(str, nameless))
 
 
 def module_file(name):
@@ -84,8 +84,8 @@ def test_module_start_survives_failed_allocations():
 
     params = "hosts=1 size_mb=16 depth=4 hw_queues=1"
     with failnth.inserter(module_file(name), params) as start:
-        # After the first 20 allocations only one in 40 fails: the kernel's loader makes the first
-        # ones, and most starts succeed.
+        # Each of the first 20 allocations fails once, and on average one in 40 of the later ones:
+        # the kernel's loader makes the first ones.
         attempts = failnth.every(start, check, HOST_ERRORS + LOADER_ERRORS, first=20, each=40)
     assert failnth.refused(attempts, errno.ENOMEM)
     check_nameless(attempts)
@@ -194,7 +194,8 @@ def test_policy_change_survives_failed_allocations(klog):
 
             with failnth.writer(path, name) as change:
                 attempts = failnth.every(change, check)
-            # One of the failed allocations is for the written text, whatever the policy is.
+            # One attempt is refused because the kernel has no memory for the written text. It does
+            # not count.
             refused += len(failnth.refused(attempts)) - 1
             path.write_text(name, encoding="ascii")
             assert host.policy() == name

@@ -24,7 +24,7 @@ def fast_path():
 
 @pytest.fixture(scope="module")
 def three(fast_path):
-    """Three disks of three hosts."""
+    """Three disks, each on a host of its own."""
     with vmdisk.disks(hosts=3) as found:
         yield found
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's completion with real nodes."""
+"""Tab completion of sg_io's arguments, with real nodes."""
 
 import os
 import subprocess

@@ -97,7 +97,7 @@ def test_write_protection_is_reported():
 
 
 def test_disk_without_sd_has_no_block_node(tmp_path):
-    """Without sd there is no block node, so sg_io does not open it exclusively for a write."""
+    """Without sd there is no block node, so sg_io opens none exclusively before it writes."""
     with vmdisk.disks() as found:
         disk = found[0]
         driver = pathlib.Path("/sys/bus/scsi/drivers/sd")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io counts each kind of commands that are not good, and decodes their results."""
+"""sg_io counts the commands that are not good by kind of result, and decodes the results."""
 
 import json
 

@@ -30,7 +30,7 @@ def smq_ram():
 
 
 def record_fio_on_ext4(sd, tmp_path):
-    """Records the I/O of two fio jobs on files, including that of the directory and the journal."""
+    """Records the I/O of two fio jobs on files, and the I/O of the directory and the journal."""
     there = tmp_path / "mnt"
     there.mkdir()
     run("modprobe", "ext4")

@@ -61,7 +61,7 @@ def test_writes_arrive(disk, tmp_path, via, depth, pattern):
         assert data == b"".join((first + i).to_bytes(8, "big") * 64 for i in range(512))
     elif pattern == "count":
         assert data == bytes(range(256)) * 1024
-    # The device compares its data with the same data sent by commands of another size.
+    # VERIFY commands of another size send the same data, and the device compares it with its own.
     check = tmp_path / "v"
     check.write_text("".join(
         f"2f02{first + 32 * i:08x}00002000 out 16384 pattern={pattern}\n" for i in range(16)))

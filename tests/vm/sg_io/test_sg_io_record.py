@@ -258,7 +258,7 @@ def test_merged_requests_are_recorded(disk, tmp_path):
     assert len(written) < (8 << 20) / 4096
 
 
-def test_sanitized_record_finds_nothing(disk, reads, tmp_path):
+def test_record_built_with_sanitizers_has_no_findings(disk, reads, tmp_path):
     san = vmdisk.ROOT / "build/tools/sg_io-san/sg_io"
     if not san.exists():
         pytest.skip("not built: make -C tools/src/sg_io SANITIZE=1")

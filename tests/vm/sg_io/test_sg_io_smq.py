@@ -407,8 +407,8 @@ def test_held_path_reports_its_requests(smq_disk, reads):
 
 
 def test_requests_stay_held_during_a_run(smq_disk):
-    """If there are fewer commands than may be held, each is held; a request stays held if its slot
-    ran within the last second."""
+    """If there are fewer slots than requests that may be held, the request of each slot is held. It
+    stays held if the slot ran within the last second."""
     if smq_disk.smq_attribute("held_share") == "0":
         pytest.skip("this kernel cannot hold requests")
     with subprocess.Popen([SG_IO, "run", "--via", "smq-held", "--depth", "4", "--time", "30",

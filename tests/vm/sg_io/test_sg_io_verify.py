@@ -26,12 +26,12 @@ def write(lba, blocks, pattern):
 
 
 def test_memory_limits_the_list_of_reads(disk):
-    """verify reads separate blocks by a READ each. --memory limits the list of these READs, too."""
+    """verify sends a READ for each separate block. --memory limits the list of these READs, too."""
     lines = "".join(write(2 * i, 1, "ff") for i in range(9000))
     done = sg_io("verify", "--memory", 1, disk.sg, "-", stdin=lines)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ("sg_io: standard input: more than 8192 READs of what it wrote, which "
-                           "need more than 1 MiB (--memory)\n")
+    assert done.stderr == ("sg_io: standard input: more than 8192 READs of the blocks that it "
+                           "wrote need more than 1 MiB (--memory)\n")
 
 
 @pytest.mark.smoke

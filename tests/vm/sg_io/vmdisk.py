@@ -30,7 +30,7 @@ def wait_for(what, seconds=60):
 
 
 class Disk:
-    """One scsi_debug logical unit by its sysfs folder."""
+    """A LUN of scsi_debug, given by its sysfs folder."""
 
     def __init__(self, sysfs):
         self.sysfs = pathlib.Path(sysfs)

@@ -219,12 +219,12 @@ def test_writes_survive_removal_and_return_of_a_path(disk):
         before = done(other)
         write_attr(iscsi.group(1) / "enable", 0)
         pulled = time_until_used(other, "writes on the other path")
-        print(f"pulled: writes go on after {pulled:.1f} s")
+        print(f"path removed: writes continue after {pulled:.1f} s")
         assert writes.running and done(other) > before
         time_until_used(other, "more writes on the other path")
         write_attr(iscsi.group(1) / "enable", 1)
         returned = time_until_used(good, "writes on the better path again")
-        print(f"returned: writes are back after {returned:.1f} s")
+        print(f"path is back: writes use it after {returned:.1f} s")
         assert writes.running
         report = writes.result()
     assert total_ios(report) == 2 * (16 << 20) // 4096

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Loads and tests the configurations of target-configs/ by the commands that its README gives."""
+"""Loads and tests the configurations of target-configs/ with the commands that its README gives."""
 import json
 import re
 import shlex

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.limit(SECONDS + 300)
 
 
 class Target:
-    """The changes that the guest can request of its two disks. Each is LUN 0 of its own target."""
+    """The changes to its two disks that the guest may request. Each is LUN 0 of its own target."""
 
     def __init__(self, tpg, store: Path, guarded: Path):
         self._tpg, self._store, self._guarded = tpg, store, guarded

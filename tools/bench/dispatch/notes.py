@@ -14,7 +14,7 @@ PROGRAMS = Path(__file__).resolve().parents[3] / "build/tools/bench"
 
 def program(name: str, *words: object, ok: bool = True) -> dict[str, Any]:
     """Runs a program of tools/bench/loop. Returns its last line of JSON. With ok=False the program
-    may fail, and the function returns {}."""
+    may fail, and the function always returns {}."""
     argv = [str(PROGRAMS / name), *map(str, words)]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           check=False)

@@ -16,14 +16,14 @@ MB = 10 ** 6
 DEPTH = 4
 SERVICE_NS = 1000000
 TEN, HUNDRED = 10 * MB, 100 * MB
-# The rounds of a case; "direct" and "again" both have the policy direct. They run in turn, so that
-# other work of the machine affects all of them.
+# The rounds of a case; "direct" and "again" both have the policy direct. The rounds run in turn, so
+# that other work of the machine affects all three.
 WORDS = ("direct", "again", "prio")
 RATIOS = (1, 2, 4, 8, 16)
 # Sizes of writes. LARGE needs merges, because the kernel may make a bio for each page.
 BLOCK, LARGE = 4096, 65536
-# How long to wait without a rate: prio becomes effective when a look has seen a full device, after
-# 5.2 s at most.
+# How long the async writes run before the sync writes begin, if prio has no rate. By then prio is
+# effective: a look sees the full device after 5.2 s at most.
 LOOK_MS = 5500
 # The size of a write that needs about a second at 1 MB/s, and how long it has waited, in ms, when
 # the sync writes begin.
@@ -45,7 +45,7 @@ def under(run: Callable[[], dict], after: float, look: Callable[[], Any]) -> tup
 
 
 class Case:
-    """A workload on a host that is run with each policy in turn."""
+    """A workload, which runs with each policy in turn, and the host that it uses."""
 
     def __init__(self, notes: Notes, device: Host, nodes: list[str], name: str):
         self.notes, self.device, self.nodes, self.name = notes, device, nodes, name
@@ -175,7 +175,8 @@ def trap(notes: Notes, repeats: int, _quick: bool) -> None:
 
 
 def load(notes: Notes, repeats: int, quick: bool) -> None:
-    """Measures how much of a rate of 100 MB/s async writers and programs that sync use."""
+    """At a rate of 100 MB/s, measures how much of it the writers use: async ones and ones that
+    sync."""
     with host("load", 192, hw_queues=1) as device:
         write(device.device / "queue_depth", 32)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)

@@ -64,7 +64,7 @@ def steered(found: dict[str, int]) -> float:
 def run(notes: Notes, device: Host, name: str, word: str, jobs: int, count: int) -> None:
     """Measures random reads of one task on CPU 0, or of one task on each CPU. Chooses the policy
     during the warm-up: if a policy is chosen under load, it finds out at once whether it has
-    something to do. Otherwise that may take five seconds."""
+    something to do. If it is chosen before the load, that may take five seconds."""
     workload = {"path": "io_uring", "op": "read", "bs": 4096, "qd": 64, "batch": 16, "luns": 1,
                 "jobs": jobs}
     device.choose("direct")
@@ -84,7 +84,7 @@ def run(notes: Notes, device: Host, name: str, word: str, jobs: int, count: int)
 
 
 def chosen(device: Host, word: str, threshold: int) -> None:
-    """Chooses steer with a threshold, or direct for the rows of that name."""
+    """Chooses steer with a threshold. For "direct" and "again" keeps the policy direct."""
     if word not in ("direct", "again"):
         device.choose("steer", threshold=threshold)
 

@@ -340,8 +340,8 @@ row_smq_ram_20us_poll() {
 	fill_disks
 }
 
-# virtio_up DRIVER [PARAMETER=VALUE]...: gives the VM's virtio-scsi device to DRIVER. Waits for all
-# of its disks. Only the first LUNS disks are measured; the others stay idle.
+# virtio_up DRIVER [PARAMETER=VALUE]...: gives the VM's virtio-scsi device to DRIVER, and waits for
+# all disks of the device. Only the first LUNS disks are measured; the others stay idle.
 virtio_up() {
 	scsi_drivers
 	if ! grep -qsx 0x0008 /sys/bus/virtio/devices/*/device; then
@@ -394,8 +394,8 @@ row_legacy_419_timer() {
 
 # begin_maps DISK: does the first I/O with small maps. A CPU begins its search for a free tag, and
 # for room in the queue depth, at the place in the map where it last found one. The first place is
-# random, and in each of the two maps it changes the count by 8 instructions for the life of a
-# device. In a small map the only place is at the start.
+# random. In each of the two maps it changes the number of instructions per command by 8, as long as
+# the device exists. In a small map the only place is at the start.
 begin_maps() {
 	local disk=$1 file value
 	local -A was=()
@@ -429,8 +429,8 @@ set_elevator() {
 	die "$1: elevator $2 refused"
 }
 
-# Sets the row's elevator, and keeps all other attributes as the driver and the kernel have set
-# them.
+# Sets the row's elevator, and nomerges and rq_affinity if the row sets them. All other attributes
+# stay as the driver and the kernel have set them.
 settle_queues() {
 	local disk queue name settings
 	for disk in "${DISKS[@]}"; do

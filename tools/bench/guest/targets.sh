@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Sourced by devices.sh: rows of LIO's backstores as local disks. The rows of LIO's own tcm_loop and
-# those of smq_lio have the same settings.
+# Sourced by devices.sh: rows of LIO's backstores as local disks. The rows of smq_lio have the
+# same settings as the rows of LIO's own tcm_loop.
 
 TARGET=/sys/kernel/config/target
 TARGET_FILE=/run/bench-target.img

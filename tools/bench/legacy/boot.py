@@ -18,13 +18,13 @@ from .plan import EXACT, TIME
 
 QEMU = "qemu-system-x86_64"
 MEMORY = "512M"
-# Old kernels have other names for the mitigations, which the counts must not include.
+# The counts must not include mitigations, so these are off. Old kernels have other names for them.
 ARGUMENTS = ["console=ttyS0", "quiet", "loglevel=4", "panic=-1", "oops=panic", "nokaslr",
              "norandmaps", "no_timer_check", "mitigations=off", "nopti", "nospectre_v2",
              "spec_store_bypass_disable=off",
              # The third port shares the interrupt of the first, which is the console.
              "8250.share_irqs=1"]
-# The emulated TSC is the host's. The kernel's clocksource watchdog may reject it, and the kernel
+# The emulated TSC is the host's TSC. The kernel's clocksource watchdog may reject it; the kernel
 # would then use a clock that costs an exit for each read. The comment on "QEMU before 8.1" in
 # tools/testvm/machine.py explains the last option.
 NOT_EXACT = ["tsc=reliable", "clocksource=tsc", "trace_options=norecord-cmd"]
@@ -129,8 +129,8 @@ class Boot:
                                  f"{_text(self._folder / 'qemu').strip() or '(nothing)'}; the "
                                  f"kernel's last messages:{_tail(self.console)}")
             if now > began + timeout:
-                raise BenchError(f"no end after {timeout:.0f} s (--timeout); the kernel's "
-                                 f"last messages:{_tail(self.console)}")
+                raise BenchError(f"the guest did not finish within {timeout:.0f} s (--timeout); "
+                                 f"the kernel's last messages:{_tail(self.console)}")
             time.sleep(POLL)
 
     def _last_word(self) -> str:

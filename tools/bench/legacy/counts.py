@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What one boot counted, per I/O: instructions and locks of the whole kernel. The counts include
+"""What was counted in one boot, per I/O: instructions and locks of the whole kernel. It includes
 interrupts, so that they cover the same work on both paths, wherever commands complete."""
 
 from collections import Counter
@@ -70,7 +70,7 @@ def _add_locks(count: Count, locks: Locks) -> None:
 def _check(what: str, count: Count, means: str) -> None:
     kernel, total = count.kernel[-1], count.total[-1]
     if kernel < LEAST_KERNEL or total <= kernel:
-        raise BenchError(f"{what}: {kernel:.0f} instructions in the kernel of {total:.0f} per I/O: "
+        raise BenchError(f"{what}: {kernel:.0f} of {total:.0f} instructions per I/O in the kernel, "
                          f"fewer than {LEAST_KERNEL}: these were not SCSI commands")
     if count.locks and count.locks[-1] < LEAST_LOCKS:
         raise BenchError(f"{what}: {count.locks[-1]:.2f} locks per I/O by {means}, at least "

@@ -46,8 +46,8 @@ def figures(counts: Counts, log: GuestLog, same: dict[str, Any]) -> Iterable[Fig
 
 def time_figures(iops: dict[tuple[str, str], list[float]], log: GuestLog, same: dict[str, Any]
                  ) -> Iterable[Figure]:
-    """Yields the figures of a boot without the plugin: the I/O per second, and the legacy path's
-    divided by scsi-mq's in each round."""
+    """Yields the figures of a boot without the plugin: the I/O per second, and their ratio between
+    the legacy path and scsi-mq in each round."""
     for (row, key), values in iops.items():
         yield _figure(log, row, key, "iops", values, same)
         other = iops.get((row.replace(LEGACY, MQ), key))

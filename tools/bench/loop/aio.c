@@ -156,8 +156,8 @@ static int job(unsigned int n)
 		return 1;
 	err = set_up();
 	/*
-	 * Measurements of time do not need this: times vary by more than the eight instructions
-	 * that it avoids.
+	 * Measurements of time need no wait for the next second: times vary by more than the
+	 * eight instructions that the wait avoids.
 	 */
 	if (!opt.now)
 		disk_next_second();

@@ -11,7 +11,7 @@ struct devices devices_parse(int argc, char **argv)
 	struct devices devices = { .names = argv + optind, .nr = argc - optind };
 
 	if (!devices.nr || devices.nr > MAX_DEVICES) {
-		fprintf(stderr, "DEVICE: give 1 to %d of them\n", MAX_DEVICES);
+		fprintf(stderr, "DEVICE: give 1 to %d devices\n", MAX_DEVICES);
 		exit(2);
 	}
 	return devices;
@@ -20,7 +20,7 @@ struct devices devices_parse(int argc, char **argv)
 const char *devices_one(int argc, char **argv)
 {
 	if (argc - optind != 1) {
-		fputs("DEVICE: give one\n", stderr);
+		fputs("DEVICE: give one device\n", stderr);
 		exit(2);
 	}
 	return argv[optind];

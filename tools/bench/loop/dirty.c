@@ -325,7 +325,7 @@ static const char help[] =
 "  --rounds N       bursts of each writer (0: until the sync writes have ended)\n"
 "  --first BYTES    before all else, write so many bytes to ASYNC by O_DIRECT (0)\n"
 "  --syncers N      threads that do sync writes (1)\n"
-"  --direct         do sync writes by O_DIRECT; fsync() also waits for other syncers' blocks\n"
+"  --direct         do sync writes by O_DIRECT without fsync(), which waits for all syncers\n"
 "  --after MS       sync writes begin MS milliseconds after async ones (1000)\n"
 "  --every US       pause between two writes of a syncer (0)\n"
 "  --syncs N        each syncer ends after N writes (100)\n"

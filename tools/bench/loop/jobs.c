@@ -51,7 +51,7 @@ void jobs_meet(void)
 	while (__atomic_load_n(&meeting->arrived, __ATOMIC_SEQ_CST) < all) {
 		if (__atomic_load_n(&meeting->failed, __ATOMIC_RELAXED))
 			exit(1);
-		/* Jobs that share a CPU yield: otherwise one would wait a whole time slice. */
+		/* If jobs share a CPU, yield instead of spinning for a whole time slice. */
 		if (nr_jobs > (unsigned int)nr_cpus)
 			sched_yield();
 		else

@@ -55,9 +55,9 @@ int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
 void jobs_batch_done(unsigned long done);
 
 /*
- * A job calls this after a run. @ticks: how long each I/O of the run took, in ticks of jobs_tick();
- * jobs_latencies() sorts them. jobs_print_latencies() prints the first job's latencies as JSON, in
- * ns.
+ * A job calls jobs_latencies() after a run, which sorts @ticks: how long each I/O of the run took,
+ * in ticks of jobs_tick(). jobs_print_latencies() prints the latencies of the calling job as JSON,
+ * in ns.
  */
 void jobs_latencies(unsigned long *ticks, unsigned long count);
 void jobs_print_latencies(void);

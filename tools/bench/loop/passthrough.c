@@ -436,11 +436,11 @@ static int job(unsigned int n)
 
 static const char help[] =
 "usage: passthrough [options] DEVICE...\n"
-"SCSI commands to /dev/smqsgN, or with --path adhoc and v4 to /dev/bsg/H:C:T:L, by jobs\n"
-"pinned to CPU 0, 1, ..., with markers for a counting plugin around each run.\n"
-"  --path PATH      run: a prepared slot for each SQE; batch: a batch of slots for each;\n"
-"                   adhoc: a command without a slot in each; v4: SG_IO with struct\n"
-"                   sg_io_v4, one command at a time (run)\n"
+"Sends SCSI commands to /dev/smqsgN, or with --path adhoc and v4 to /dev/bsg/H:C:T:L, from\n"
+"jobs pinned to CPU 0, 1, .... Puts markers for a counting plugin around each run.\n"
+"  --path PATH      run: each SQE runs a prepared slot; batch: each SQE runs a batch of\n"
+"                   slots; adhoc: each SQE has a command without a slot; v4: SG_IO with\n"
+"                   struct sg_io_v4, one command at a time (run)\n"
 "  --tur, --write   TEST UNIT READY, or WRITE(10), which destroys the data of DEVICE,\n"
 "                   instead of READ(10)\n"
 "  --bs BYTES       size of a command's data (512)\n"

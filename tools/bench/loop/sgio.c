@@ -113,7 +113,7 @@ static int job(unsigned int n)
 
 static const char help[] =
 "usage: sgio [options] DEVICE...\n"
-"Commands to /dev/sgN or block devices through SG_IO, one at a time, with\n"
+"Sends commands to /dev/sgN or block devices through SG_IO, one at a time, with\n"
 "markers for a counting plugin around each run.\n"
 "  --read           READ(10) instead of TEST UNIT READY\n"
 "  --bs BYTES       size of a READ(10) (512)\n"

@@ -94,7 +94,7 @@ static int run_calls(unsigned long count)
 	return 0;
 }
 
-/* Keeps up to @depth I/Os in flight; submits and reaps a batch at a time. */
+/* Keeps up to opt.depth I/Os in flight; submits and reaps a batch at a time. */
 static inline __attribute__((always_inline))
 int run_ring(enum kept kept, unsigned long count)
 {
@@ -180,7 +180,7 @@ static int fill(const char *device, off_t size)
 	return 0;
 }
 
-/* Checks that every buffer has the data that fill() wrote, and not its earlier content. */
+/* Checks that the READs have put the data that fill() wrote into every buffer. */
 static int check(void)
 {
 	size_t i;
@@ -274,8 +274,8 @@ static int job(unsigned int n)
 		return 1;
 	err = set_up();
 	/*
-	 * The wait is not needed with chunks or latencies: taking times costs more than the eight
-	 * instructions that the wait avoids, and this cost varies by more.
+	 * With chunks or latencies no wait for the next second is needed: taking times costs more
+	 * than the eight instructions that the wait avoids, and this cost varies by more.
 	 */
 	if (!opt.runs.chunk && !opt.latencies)
 		disk_next_second();

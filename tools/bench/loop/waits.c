@@ -282,7 +282,7 @@ static const char help[] =
 "Sends READ(10) of one block each to /dev/smqsgN for a while, or with --path read reads a\n"
 "disk, one block at a time. Reports how each command ended, how long it took, and how many\n"
 "ended in each 100 ms.\n"
-"  --path PATH      run: a slot for each SQE; batch: a batch of slots for each; ioctl: a\n"
+"  --path PATH      run: a slot for each SQE; batch: a batch of slots for each SQE; ioctl: a\n"
 "                   batch for each SMQ_SG_RUN, one at a time; read: pread() (run)\n"
 "  --depth N        SQEs in flight (1)\n"
 "  --batch N        commands of a batch (1)\n"
@@ -291,8 +291,8 @@ static const char help[] =
 "  --expire MS      timeout of a command (60000)\n"
 "  --held           slots keep their requests between runs\n"
 "At the end waits up to 60 s for commands in flight. Prints a line of JSON: results by errno,\n"
-"\"0\" for GOOD; served is the sum of the slots' own counters; times are those of GOOD\n"
-"commands.\n";
+"with \"0\" for GOOD and \"status\" for all other statuses; served is the sum of the slots' own\n"
+"counters; only GOOD commands are timed.\n";
 
 static const struct option_spec options[] = {
 	OPTION_WORD("path", opt.path, paths),

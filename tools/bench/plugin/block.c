@@ -70,7 +70,7 @@ struct block *block_get(const struct qemu_plugin_tb *tb)
 		block->next = *head;
 		*head = block;
 	}
-	/* Also for a known block: by now its address may have code of another program or module. */
+	/* Set these in a known block too: its address may now have another program's code. */
 	block->end = how_it_ends(last);
 	block->end_va = qemu_plugin_insn_vaddr(last) +
 			qemu_plugin_insn_size(last);

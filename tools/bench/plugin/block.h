@@ -22,7 +22,10 @@ enum block_end {
 	END_IRET,
 };
 
-/* A caller of a watched function: a block, and how many of its calls are charged to our modules. */
+/*
+ * A block that calls a watched function: how many of its calls are charged to our modules
+ * (in_scope), and how many are not (outside).
+ */
 struct caller {
 	struct caller *next;
 	const struct block *from;
@@ -32,7 +35,7 @@ struct caller {
 struct block {
 	struct block *next;
 	uint64_t va;
-	uint64_t end_va;	/* of the instruction behind the block */
+	uint64_t end_va;	/* address of the first instruction after the block */
 	uint32_t insns;
 	uint32_t role;		/* enum role */
 	enum block_end end;

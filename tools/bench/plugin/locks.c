@@ -47,7 +47,7 @@ static struct vcpu {
 	 */
 	const struct block *entry, *caller;
 	bool in_irq;
-	struct taking *last;	/* the latest one; contended if a slow path follows */
+	struct taking *last;	/* the latest; counts as contended if a slow path follows */
 	struct taking *table;
 } __attribute__((aligned(128))) vcpus[PACED_VCPUS];
 

@@ -8,7 +8,7 @@
 
 #include "qemu-plugin-v1.h"
 
-/* A plugin's functions that are called at the markers. Meanwhile the other vCPUs keep running. */
+/* A plugin's functions that are called at the markers, while the other vCPUs keep running. */
 struct run_ops {
 	void (*start)(void);
 	/* Adds the plugin's figures to the run's line in the file out=. */

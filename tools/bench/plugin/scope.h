@@ -27,7 +27,7 @@ struct scope {
 	unsigned int depth;
 	struct frame {
 		uint64_t ret;
-		const struct block *last; /* IRQ: the block before it */
+		const struct block *last; /* IRQ: the block that ran before the handler */
 		enum account account;
 	} frame[SCOPE_DEPTH];
 };

@@ -40,7 +40,10 @@ static unsigned int nr_patterns;
 static char *prefix;
 static unsigned int generation;
 
-/* Needed because a vCPU may translate code, and ask for roles, while another one starts a run. */
+/*
+ * Protects the arrays below: a vCPU may translate code, and look up roles, while another vCPU
+ * starts a run, which replaces the arrays.
+ */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct symbol *entries;
 static size_t nr_entries;

@@ -12,13 +12,13 @@
 /* The roles that a block of guest code may have. */
 enum role {
 	ROLE_OWN	= 1 << 0, /* text of a module named with own= */
-	ROLE_LEAVE	= 1 << 1, /* entry: our modules hand a command to it */
+	ROLE_LEAVE	= 1 << 1, /* entry of a function to which our modules hand a command */
 	ROLE_IRQ	= 1 << 2, /* entry of an interrupt or exception */
 	ROLE_RESET	= 1 << 3, /* entry of a context switch */
-	ROLE_WATCH	= 1 << 4, /* entry of a function whose callers count */
+	ROLE_WATCH	= 1 << 4, /* entry of a function whose callers are counted */
 	ROLE_USER	= 1 << 5, /* user space */
-	ROLE_LOCK	= 1 << 6, /* entry: takes a lock */
-	ROLE_SLOW	= 1 << 7, /* entry: the lock was not free */
+	ROLE_LOCK	= 1 << 6, /* entry of a function that takes a lock */
+	ROLE_SLOW	= 1 << 7, /* entry of a function that runs if the lock is not free */
 };
 
 /* Takes an argument that gives functions a role, for example lock=GLOB, or symbols=PREFIX. */

@@ -31,7 +31,7 @@ LOCK_CODE = re.compile(r"_raw_(spin|read|write)_.*|.*queued_(spin|read|write)_.*
                        r"rwsem_.*|osq_.*|(up|down)_(read|write).*")
 WAITING = re.compile(r".*queued_\w+_slowpath|__mutex_lock.*|rwsem_down_.*|osq_lock|"
                      r"mutex_spin_.*|rwsem_spin_.*")
-# Names of locks by a function that takes them; the first match counts.
+# Names of locks: a lock gets the first name here whose pattern matches a function that takes it.
 QUEUE_LOCK, HOST_LOCK = "legacy queue_lock (model)", "legacy host_lock (model)"
 REAL_QUEUE_LOCK = "queue_lock"
 KNOWN = [
@@ -61,7 +61,7 @@ class Locks:
     taken: Counter = field(default_factory=Counter)
     contended: Counter = field(default_factory=Counter)
     insns: Counter = field(default_factory=Counter)     # by function
-    slips: float = 0.0
+    slips: float = 0.0      # how often the two vCPUs ran apart
 
     def combine(self, other: "Locks", sign: int) -> "Locks":
         """Returns the sum of both if @sign is 1, the difference if it is -1."""
@@ -96,7 +96,7 @@ class Locks:
         return sum(value for (_, _, _, irq), value in self.contended.items() if not irq)
 
     def contended_share(self, name: str | None = None) -> float:
-        """The contended share in per cent, of one lock or of all."""
+        """The share of acquisitions that found the lock taken, in per cent, of one lock or all."""
         names = self.names()
         taken = sum(value for key, value in self.taken.items()
                     if not key[3] and name in (None, names[key[2]]))
@@ -119,7 +119,7 @@ class Locks:
         return {address: _name(found) for address, found in callers.items()}
 
     def by_lock(self, contended: bool = False) -> dict[str, float]:
-        """Acquisitions by lock, most first."""
+        """Acquisitions by lock, the most frequent first."""
         names, result = self.names(), Counter()
         for key, value in (self.contended if contended else self.taken).items():
             if not key[3]:
@@ -191,8 +191,8 @@ def _add(locks: Locks, symbols: Symbols, words: list[str]) -> None:
     key = symbols.function(entry), symbols.function(caller), address
     locks.taken[(*key, True)] += irq
     locks.taken[(*key, False)] += count - irq
-    # The plugin does not report which contended acquisitions were in interrupts. Assume that as
-    # many as possible were outside.
+    # The plugin does not report which contended acquisitions were in interrupts. Assume that as few
+    # as possible were.
     outside = min(contended, count - irq)
     locks.contended[(*key, False)] += outside
     locks.contended[(*key, True)] += contended - outside

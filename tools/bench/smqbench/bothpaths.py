@@ -33,7 +33,7 @@ class Side:
     insn: float | None = None
     locks: float | None = None
     queue_lock: float | None = None
-    host_lock: float | None = None      # None as well if the path does not take it
+    host_lock: float | None = None      # also None if the path does not take host_lock
     contended: float | None = None
 
 

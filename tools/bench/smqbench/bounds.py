@@ -10,13 +10,14 @@ from .transfers import Sharing
 # The bounds on instructions are for one kernel: later kernels have another scsi_debug, and on the
 # plain CPU model another memcpy, which takes three times as many instructions.
 BOUND_KERNEL = "6.1"
-BELOW_SCSI_DEBUG = 60       # instructions per I/O; the smallest possible LLD is 131 below
+BELOW_SCSI_DEBUG = 60       # fewer instructions per I/O; the smallest possible LLD has 131 fewer
 DATA_512 = 140
 DATA_4K = 590
 ALLOCATIONS = 0             # per I/O, by our modules
-TRANSFERS = 0.05            # of cache lines per I/O by our modules: must be below this
+TRANSFERS = 0.05            # cache-line transfers per I/O by our modules must be below this
 
-# A single call among tens of thousands of I/Os does not belong to the steady state.
+# Fewer allocations per I/O than this count as none: a single one among tens of thousands of I/Os
+# does not belong to the steady state.
 STRAY = 0.001
 
 NULL_ROW, DATA_ROW, PEER_ROW = "smq_ram_null", "smq_ram", "scsi_debug"
@@ -70,7 +71,7 @@ def check_counts(cells: Cells) -> None:
     """Raises BenchError if the count missed our functions or sg's allocations."""
     for (row, workload), cell in cells.items():
         if _is_ours(row) and not (cell.own > 0 and cell.own_with_callees >= cell.own):
-            raise BenchError(f"{row} {workload}: the count saw none of our functions run")
+            raise BenchError(f"{row} {workload}: the count has none of our functions")
         if workload == "sg-read" and SG_READ_ALLOCATIONS > sum(
                 value for _, _, _, value in cell.allocations()):
             raise BenchError(f"{row} {workload}: the count of allocations missed those of sg")

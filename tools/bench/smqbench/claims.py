@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Compares the figures taken here with what others reported: on the legacy path, of 2013 and of
-Linux 4.19, and on batching. Every number in an answer comes from a figure. A claim on the legacy
-path is about one way of completion, and is answered by figures of that way."""
+"""Compares the figures taken here with what others reported about the legacy path (of 2013, and of
+Linux 4.19) and about batching. Every number in an answer comes from a figure. A claim about the
+legacy path is about one way of completion, and is answered by figures of that way."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from .figures import Figure, FigureSet
 from .groups import BLOCK, COPY, LLD, LOCKS, MEMORY, PROGRAM, SCSI, TIME
 from .rows import ROWS
 
-NEAR = 0.15  # a figure that differs from the reported one by at most this part reproduces it
+NEAR = 0.15  # a figure reproduces the reported one if it differs by at most this fraction of it
 
 # What a claim is about, in the order of the report.
 TRACE, BATCHING = "trace", "batching"
@@ -55,7 +55,7 @@ class Claim:
     about: str = INLINE
 
     def answer(self, taken: FigureSet) -> Answer:
-        """The answer; UNKNOWN if a figure that it needs is missing."""
+        """The answer; UNKNOWN if a figure that the claim needs is missing."""
         try:
             return Answer(self.text, self.then, *self.ask(taken), self.about)
         except Missing as missing:
@@ -90,7 +90,7 @@ def _lock(figure: Figure, name: str) -> float:
 
 
 def _group(figure: Figure, *names: str) -> float:
-    """A part of the instructions, in per cent, leaving out the program's own."""
+    """The share of these groups in the kernel's instructions, in per cent."""
     groups = figure.parts["group"]
     kernel = sum(groups.values()) - groups.get(PROGRAM, 0)
     return 100 * sum(groups.get(name, 0) for name in names) / kernel
@@ -157,7 +157,8 @@ def _bounces(taken: FigureSet) -> tuple[str, str, str]:
 # Locks per command
 
 def _acquisitions(row: str, name: str, *reported: float, but: str = "", **workload) -> Callable:
-    """The claim is reproduced if one of the reported numbers is. @but: why the model differs."""
+    """The claim is reproduced if one of the reported numbers is reproduced. @but: why the model
+    differs from the reported kernel."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "locks", row, "locks", **workload)
         value = _lock(found, name)
@@ -284,7 +285,7 @@ def _policy(taken: FigureSet, row: str, metric: str) -> tuple[float, float]:
 
 
 SG = {"path": "sg_io", "qd": 1}
-SD = {**SG, "path": "sd_sg_io"}    # as 4.19 was measured
+SD = {**SG, "path": "sd_sg_io"}    # the path that was measured on 4.19
 AIO = {"path": "libaio", "bs": 4096}
 AIO_1 = {**AIO, "qd": 1}
 GIVEN = "a given kernel"

@@ -8,7 +8,7 @@ from .symbols import USER, Function
 
 SCSI_MODULES = {"scsi_mod", "scsi_common", "sd_mod", "sg", "bsg"}
 OWN_MODULES = frozenset({"smq", "smq_ram", "smq_lio", "smq_sg", "smq_virtio"})
-# The modules of ring and bus count as part of the LLD, for both drivers of virtio-scsi.
+# For both drivers of virtio-scsi, the modules of the ring and of the bus count as part of the LLD.
 VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virtio_ring",
                             "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
 # The modules above, and tcm_loop, with which smq_lio is compared.

@@ -19,7 +19,7 @@ class Run:
     count: int              # I/Os
     ns: int                 # by the guest's clock
     loop: dict              # the program's output
-    setting: dict = field(default_factory=dict)     # of the row's modules and queues
+    setting: dict = field(default_factory=dict)     # how the row's modules and queues are set up
     figures: dict = field(default_factory=dict)     # the plugin's output
 
     @property
@@ -44,13 +44,13 @@ class GuestLog:
     queues: dict[str, dict[str, str]] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)    # row: why
     runs: list[Run] = field(default_factory=list)
-    # By row and workload, doorbells per I/O of each repeat.
+    # By row and workload: a list with the doorbells per I/O in each repeat.
     doorbells: dict[tuple[str, str], list[float]] = field(default_factory=dict)
-    # The same for the counters of the row's policy, by their names.
+    # By row and workload: a list with the policy's counters per I/O in each repeat, by name.
     counted: dict[tuple[str, str], list[dict[str, float]]] = field(default_factory=dict)
     means: str = ""         # how a guest of tools/bench/legacy-kernel counts locks
     # By row, workload and repeat: for each class of locks in /proc/lock_stat, (acquisitions,
-    # contended ones) per I/O of a program, its warm-up included.
+    # contended acquisitions) per I/O of the program. The I/Os of its warm-up count, too.
     lock_stat: dict[tuple[str, str, int], dict[str, tuple[float, float]]] = field(
         default_factory=dict)
 
@@ -114,7 +114,7 @@ def _remember(log: GuestLog, row: str, text: str) -> None:
 def read(folder: Path, plugin: bool = True) -> GuestLog:
     """Reads FOLDER/log and, with @plugin, FOLDER/out, and joins their runs."""
     log, row, repeat, ended = GuestLog(), "", 0, False
-    setting: dict = {}  # modules and queues of the row that follows
+    setting: dict = {}  # set-up of the modules and queues of the row that follows in the log
     try:
         figures = _plugin_runs(folder / "out") if plugin else []
         for line in (folder / "log").read_text(encoding="utf-8").splitlines():

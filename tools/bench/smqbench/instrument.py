@@ -50,17 +50,17 @@ class Instrument:
             allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
         add = parser.add_argument
         add("--json", type=Path, metavar="FILE", help="writes the figures to this file")
-        add("--rows", metavar="ROW,...", help="only these: " +
+        add("--rows", metavar="ROW,...", help="measures only these rows: " +
             " ".join([*self.rows, *self.named]))
         add("--repeat", type=int, default=self.repeat, metavar="N",
-            help="how often every row is measured (default: %(default)s)")
+            help="measures every row N times (default: %(default)s)")
         if self.kernel:
             add("--kernel", default=self.kernel, metavar="6.1|6.12|7.2|PATH",
                 help="default: %(default)s")
         add("--keep", type=Path, metavar="DIR", help="keeps the output of guest and plugin")
         if self.two_cpus:
             add("--force", action="store_true",
-                help="measures two CPUs on a busy machine, too, and marks these figures")
+                help="measures two CPUs even on a busy machine, and marks these figures")
         if self.more:
             self.more(parser)
         options = parser.parse_args(arguments)
@@ -123,7 +123,7 @@ def boot(plan: Plan, options: argparse.Namespace, folder: Path, *, plugin: str, 
 
 
 def _busy_ticks() -> tuple[int, int]:
-    """(not idle, all) of all CPUs since boot, from /proc/stat."""
+    """Ticks of all CPUs since boot, from /proc/stat: those that were not idle, and all."""
     words = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
     ticks = [int(word) for word in words[1:9]]
     return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
@@ -199,5 +199,5 @@ def skipped(log: GuestLog, name: str) -> dict[str, str]:
 
 
 def figure(**content: Any) -> Figure:
-    """Makes a figure; takes its field model from its row."""
+    """Makes a figure; copies the row's "model" to it."""
     return Figure(model=ROWS[content["row"]].model, **content)

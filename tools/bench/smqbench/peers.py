@@ -7,7 +7,8 @@ from . import matrix
 from .figures import METRICS, Figure, FigureSet
 
 # Our figure counts as worse if the difference exceeds a limit: WORSE times the peer's figure, or
-# LEAST for its unit if that is more, plus half of both spreads. A smaller difference may be chance.
+# LEAST for its unit if that is more, plus half the sum of both spreads. A smaller difference may be
+# chance.
 WORSE = 0.01
 LEAST = {"%": 1.0, "locks/IO": 0.05, "lines/IO": 0.05, "doorbells/IO": 0.01,
          "interrupts/IO": 0.01}

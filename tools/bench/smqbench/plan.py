@@ -77,7 +77,7 @@ class Workload:     # pylint: disable=too-many-instance-attributes
 
     def _in_kernel(self, counts: Sequence[int], warmup: int) -> list[str]:
         if self.jobs != 1 or self.op not in ("read", "tur"):
-            raise BenchError(f"{self.key}: the kernel itself issues reads and TURs, from one CPU")
+            raise BenchError(f"{self.key}: this path runs only reads and TURs, on one CPU")
         return ["inkernel", "disk", str(self.luns), "--count", ",".join(map(str, counts)),
                 "--warmup", str(warmup), "--depth", str(self.qd), "--batch", str(self.batch),
                 *(["--tur"] if self.op == "tur" else ["--bs", str(self.bs)]),
@@ -100,7 +100,7 @@ class Plan:
     """Rows and the workloads of each."""
 
     cells: Sequence[tuple[str, Sequence[Workload]]]
-    counts: Sequence[int]       # I/Os of each job, a run for each number
+    counts: Sequence[int]       # I/Os of each job; there is a run for each number
     warmup: int
     size_mb: int
     virtio_disks: int = 1  # disks of the VM's virtio-scsi device, if there is one

@@ -102,8 +102,8 @@ def split(path: Path, title: str, figures: Sequence[Figure]) -> None:
 
 
 def ratio(path: Path, title: str, taken: FigureSet) -> None:
-    """Draws the rates of sync and async writes, and the latency of sync ones, for each ratio of the
-    policy prio."""
+    """Draws the rates of sync and async writes, and the latency of sync writes, for each ratio of
+    the policy prio."""
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(figsize=(7, 3.4))
     right = axes.twinx()

@@ -18,7 +18,7 @@ TITLES = {"batch": "batch: one doorbell for several commands",
           "steer": "steer: leave a busy hardware queue"}
 COUNTS = ("waits", "failed_tries", "transfers", "own_transfers", "insn", "locks", "doorbells")
 # A report about steering on the mailing list: at the lowest threshold reads took this many times as
-# long.
+# long as with steering off.
 REPORTED_LOSS = 1.1
 LATENCIES = ("lat_p50", "lat_p99", "lat_p999")
 
@@ -90,8 +90,8 @@ def _batch(taken: FigureSet) -> Iterator[Table]:
 
     def wins(_: FigureSet) -> str:
         return (f"At QD32 batch rings a doorbell of 5 us {_times(gain(32, 'bell', 'doorbells'))} "
-                "as often as direct. Where the CPU is the limit, at QD64, it ends "
-                f"{_times(gain(64, 'bell'))} as many commands a second.")
+                "as often as direct. Where the CPU is the limit, at QD64, batch has "
+                f"{_times(gain(64, 'bell'))} direct's rate.")
 
     def loses(_: FigureSet) -> str:
         worst = min(((gain(qd, "bell"), qd) for qd in (5, 8, 16, 32)
@@ -179,10 +179,10 @@ def _prio(taken: FigureSet) -> Iterator[Table]:
             ("prio_full", "A device that is full: write and fsync", (*LATENCIES, "iops"),
              lambda _: f"p99 is {faster('prio_full', 'lat_p99')} lower with prio; the total is "
              + _times(_ratio(taken, "iops", ("prio_full_prio", "prio_full_direct")))
-             + " direct's."),
+             + " direct's rate."),
             ("prio_rate", "10 MB/s, 1300 async writes wait, one file is saved",
              ("lat_p50", "lat_p999"), lambda _: "With prio a saved file does not wait for all "
-             f"async writes; with direct it takes {faster('prio_rate', 'lat_p50')} as long."),
+             f"async writes; with direct a save takes {faster('prio_rate', 'lat_p50')} as long."),
             ("prio_crowd", "The bad case: more async writers than tags", LATENCIES,
              lambda _: "No policy sees a sync write that waits for a tag: with direct p99 is "
              f"{faster('prio_crowd', 'lat_p99')} as long."),
@@ -190,8 +190,8 @@ def _prio(taken: FigureSet) -> Iterator[Table]:
              ("seconds",), lambda _: "The bytes saved up for the large write are kept for it: "
              "smaller commands cannot use them."),
             ("prio_load", "100 MB/s under mixed writes", ("mb_s", *LATENCIES),
-             lambda _: "Both use as much of the rate: with direct the device limits it, with prio "
-             "the policy.")):
+             lambda _: "Both have the same rate: with direct the device limits it, with prio the "
+             "policy.")):
         yield from _table(taken, "prio", title, (name,), metrics, says)
 
     def ratio(_: FigureSet) -> str:

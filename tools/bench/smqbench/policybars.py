@@ -65,8 +65,8 @@ def _is(row: str, metric: str, **wanted) -> Callable[[FigureSet], float | None]:
 
 
 def waits(taken: FigureSet, batch: int, tries: bool) -> float | None:
-    """bucket's waits for locks, divided by direct's. bucket's include waits for the locks of
-    buckets; with @tries also failed tries for the dispatch right."""
+    """Waits for locks with bucket, divided by those with direct. With bucket this counts also waits
+    for the locks of buckets and, with @tries, failed tries for the dispatch right."""
     same = {"jobs": 2, "qd": 32, "batch": batch, "cpus": 2}
     one, other = (_value(taken, row, "waits", **same) for row in ("shared_bucket", "shared_direct"))
     failed = _value(taken, "shared_bucket", "failed_tries", **same) if tries else 0.0
@@ -83,8 +83,8 @@ def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
 
 
 def beyond_spread(taken: FigureSet) -> float | None:
-    """How much slower bucket is than direct, as a multiple of direct's spread: the difference
-    between two rows with direct, plus half the spread of the first row's repeats."""
+    """How much slower bucket is than direct, as a multiple of direct's spread. That spread is the
+    difference between two rows with direct, plus half the spread of the first row's repeats."""
     same = {"instrument": "policies", "metric": "time", "jobs": 2, "batch": 1}
     found = [taken.find(row=f"shared_{word}", **same) for word in ("direct", "again", "bucket")]
     if not all(found):

@@ -242,7 +242,7 @@ def lines_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     lines = ["## Cache lines that move between two CPUs", "", *_plot(plots, "lines.svg"),
              *_section("All", every), *_section(
                  "By our modules", taken.find(instrument="lines", metric="own_transfers"),
-                 "And by the drivers with which they are compared, virtio_scsi and tcm_loop. "
+                 "Also by the drivers with which ours are compared, virtio_scsi and tcm_loop. "
                  "Includes the functions that our modules or these drivers call: the kernel's "
                  "rings, LIO.")]
     peers = [one for one in taken.find(instrument="lines", metric="own_transfers")

@@ -50,7 +50,8 @@ def _figures(log: GuestLog, plan: Plan, row: str, key: str, cpus: int, mark: str
 
 def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Workload],
            count: int, mark: str, repeat: int) -> FigureSet:
-    """Counts waits for locks, failed tries for the dispatch right and instructions, on two CPUs."""
+    """Counts waits for locks, failed tries to get the right to dispatch, and instructions, on two
+    CPUs."""
     plan = Plan([(row, workloads) for row in rows], (count,), WARMUP, SIZE_MB)
     log = common.boot(plan, Namespace(**{**vars(options), "repeat": repeat}), folder,
                       plugin="locks", name="bucket, locks", vm_options=TWO,

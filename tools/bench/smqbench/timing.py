@@ -69,7 +69,7 @@ def interval(values: Sequence[float]) -> tuple[float, float] | None:
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """The ratio for each repeat; both were measured in turn."""
+    """Our value divided by theirs, for each repeat; the two rows were measured in turn."""
     if len(ours) != len(theirs):
         raise ValueError(f"{len(ours)} repeats against {len(theirs)}")
     return [one / other for one, other in zip(ours, theirs)]

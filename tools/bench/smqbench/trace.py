@@ -24,7 +24,7 @@ ALL_419, WITHOUT_SCSI_419 = 9651, 7835
 
 @dataclass(frozen=True)
 class Column:
-    """The path in one place. A part that was not measured separately is missing."""
+    """The path on one system. A part that was not measured separately is missing."""
 
     title: str
     unit: str

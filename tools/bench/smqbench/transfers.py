@@ -23,7 +23,7 @@ class Sharing:
     total: float = 0.0          # outside interrupts
     totals: list[float] = field(default_factory=list)   # one a repeat
     own: list[float] = field(default_factory=list)      # one a repeat
-    own_accesses: float = 0.0   # to memory, whether a line moved or not
+    own_accesses: float = 0.0   # by our modules to memory, whether a line moved or not
     interrupts: float = 0.0
     slips: float = 0.0
     top: Counter = field(default_factory=Counter)       # (function, kind) -> transfers

@@ -28,11 +28,11 @@ POLLED_WORKLOAD = Workload("io_uring_poll", "read", 512, 32, 16)
 
 METRICS = ("insn_lld", "allocations", "doorbells", "interrupts")
 
-# The limits on instructions: smq_virtio's divided by virtio_scsi's. At QD1 each command needs a
-# doorbell and an interrupt, which cost the same for both.
+# The limits on instructions: smq_virtio's number divided by virtio_scsi's number. At QD1 each
+# command needs a doorbell and an interrupt, which cost both drivers the same.
 SHARES = {ONE: 1.0, MANY: 0.6}
 # How many more doorbells and interrupts smq_virtio may have, because they depend on the host's
-# scheduler: a share of virtio_scsi's number, plus a fixed number per command.
+# scheduler: the share CHANCE of virtio_scsi's number, plus TURNS per command.
 CHANCE = 0.05
 TURNS = 0.003
 POLLED_INTERRUPTS = 0.01
@@ -111,7 +111,7 @@ def _one(taken: FigureSet, row: str, metric: str, workload: Workload) -> Figure 
 
 
 def _pair(taken: FigureSet, metric: str, workload: Workload) -> tuple[list[float], list[float]]:
-    """The values of our driver and of the kernel's, turn by turn."""
+    """The values of our driver and of the kernel's driver, turn by turn."""
     found = [_one(taken, row, metric, workload) for row in (OURS, THEIRS)]
     return (found[0].values, found[1].values) if all(found) else ([], [])
 
@@ -135,7 +135,7 @@ def _of_workload(taken: FigureSet, workload: Workload) -> list[Verdict]:
 
 
 def verdicts(taken: FigureSet) -> list[Verdict]:
-    """The verdicts on smq_virtio's bars."""
+    """The verdicts: whether smq_virtio keeps each limit."""
     result = [verdict for workload in SHARES for verdict in _of_workload(taken, workload)]
     polled = _one(taken, POLLED, "interrupts", POLLED_WORKLOAD)
     return [*result, Verdict("polled, interrupts per I/O", f"< {POLLED_INTERRUPTS}",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs a measuring script of the guest in the test VM, under a counting plugin."""
+"""Boots the test VM with a counting plugin, and runs a script in it that measures."""
 
 import os
 import subprocess
@@ -29,8 +29,8 @@ ROLES = [
     "irq=asm_sysvec_*", "irq=asm_exc_*", "irq=asm_common_interrupt",
     "reset=__switch_to_asm",
 ]
-# Functions to which smq_sg hands a command or its completion: in the block layer, which may
-# dispatch the command at once; in the mid-layer, for straight issue; and in io_uring.
+# Functions to which smq_sg hands a command (in the block layer, which may dispatch the command at
+# once, and in the mid-layer, for straight issue) or a completion (in io_uring).
 HANDED_OVER = [
     "leave=scsi_alloc_request", "leave=scsi_queue_rq", "leave=blk_execute_rq_nowait",
     "leave=blk_finish_plug",
@@ -53,7 +53,7 @@ class Boot:
     plugin: str                 # count, lines or locks
     kernel: str
     script: Path                # run in the guest
-    arguments: Sequence[str]  # of the script, after the folder of the results
+    arguments: Sequence[str]    # of the script; its first argument is the folder of the results
     vm_options: Sequence[str]
     plugin_arguments: Sequence[str]
     expected_runs: int
@@ -108,7 +108,7 @@ def _watch(process: subprocess.Popen, boot: Boot, out: Path) -> int:
 
 
 def run(boot: Boot, folder: Path) -> guestlog.GuestLog:
-    """Boots and measures; returns the logs that were written to @folder."""
+    """Boots the VM, waits until its script has ended, and returns the logs in @folder."""
     plugin = BUILT / f"{boot.plugin}.so"
     if not plugin.exists():
         raise BenchError(f"{plugin.relative_to(ROOT)} is not built: make tools")
@@ -139,5 +139,5 @@ def run(boot: Boot, folder: Path) -> guestlog.GuestLog:
 
 
 def kernel_symbols(folder: Path, generation: int) -> Path:
-    """The symbols that were valid for a run."""
+    """The guest's dump of /proc/kallsyms with the number @generation."""
     return folder / f"kallsyms.{generation}"

@@ -151,7 +151,7 @@ def bars(results: Results) -> list[str]:
 
 
 def missed(results: Results, rows: Sequence[str]) -> list[str]:
-    """Messages for bars whose rows are among @rows: missed ones, and those that were not judged."""
+    """Messages for the bars whose rows are both in @rows: missed, not judged or not measured."""
     found = []
     for bar in BARS:
         if not bar.binding or not set(bar.rows) <= set(rows):

@@ -88,7 +88,7 @@ class Results:
                             if number not in numbers]
 
     def _lows(self, row: str, workload: plans.Workload) -> list[float]:
-        """p10 of each repeat; empty if it was not measured."""
+        """p10 of each repeat; empty if this workload was not measured on the row."""
         cell = self.cells.get((row, workload.key))
         return cell.low() if cell else []
 
@@ -96,8 +96,8 @@ class Results:
         """A message if the doorbell's cost is not the wanted one, else ""."""
         if self.delay_wanted and \
                 abs(self.delay / self.delay_wanted - 1) > DELAY_TOLERANCE:
-            return (f"no setting was found with which a doorbell takes {self.delay_wanted} ns, "
-                    f"it takes {self.delay:.0f}")
+            return (f"no setting was found with which a doorbell takes {self.delay_wanted} ns; "
+                    f"with the last one tried it takes {self.delay:.0f}")
         return ""
 
 

@@ -15,7 +15,7 @@ COUNTERS = {
                              "them",
     "fcp_frame_alloc_failures": "the driver found no memory for frames",
 }
-# With multipath fast_io_fail_tmo should be at most this. dev_loss_tmo should be at least this.
+# With multipath, fast_io_fail_tmo should be at most this. dev_loss_tmo should be at least this.
 SECONDS = 30
 
 

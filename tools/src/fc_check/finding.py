@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-# ERROR: something does not work. WARNING: it works, but slowly or at a risk. NOTE: it cannot be
-# changed, or may be intended.
+# ERROR: something does not work. WARNING: it works, but slowly or at a risk. NOTE: the setting
+# cannot be changed, or may be intended.
 ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 
 

@@ -68,8 +68,8 @@ class Host:
 
     @property
     def driver(self) -> str:
-        """The name of the LLD's module, from proc_name. An LLD without proc_name, such as qla2xxx:
-        the name of the driver that is bound to the host's device."""
+        """The name of the LLD's module, from proc_name. For an LLD without proc_name, such as
+        qla2xxx, the name of the driver that is bound to the host's device."""
         name = self.text("proc_name")
         if name not in ("", "(null)", "<NULL>"):
             return name

@@ -7,7 +7,7 @@ from .finding import LEVELS, NOTE, Finding
 from .machine import Host
 
 WIDTH = 100
-# How many objects, and how many commands, are printed for a finding at most.
+# For each finding at most this many objects, and at most this many commands, are printed.
 MOST = 12
 
 

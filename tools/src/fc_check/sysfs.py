@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads sysfs and procfs of this machine, or copies of another machine's.
+"""Reads sysfs and procfs of this machine, or copies of them from another machine.
 
 If an attribute does not exist or cannot be read, its value is an empty string: drivers have
 different attributes, and devices may be removed at any time. """

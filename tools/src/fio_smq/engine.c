@@ -187,7 +187,7 @@ static int submit(struct thread_data *td)
 
 /*
  * fio calls this before each wait, even for a single new I/O. While there are completions that fio
- * has not taken, the wait returns at once, so nothing is submitted until the batch is full.
+ * has not taken, that wait returns at once: so submit only when the batch is full.
  */
 static int commit(struct thread_data *td)
 {

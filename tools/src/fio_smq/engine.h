@@ -76,7 +76,7 @@ struct entry {
 /**
  * struct target - the disk behind a file of fio
  * @dev: the open node
- * @info: its limits
+ * @info: the node's limits
  * @block: bytes of a logical block
  * @blocks: number of blocks
  */
@@ -106,7 +106,7 @@ struct node {
 
 /**
  * struct engine - the engine's state of a job; from init to cleanup
- * @ring: for all of its nodes
+ * @ring: the ring, for all nodes of the job
  * @options: the user's options
  * @depth: number of io_us
  * @room: the most commands in one entry

@@ -12,7 +12,7 @@
 #include "device.h"
 #include "inuse.h"
 
-#define ATTENTIONS	8	/* the most unit attentions that are ignored */
+#define ATTENTIONS	8	/* how many unit attentions are ignored at most */
 
 /* A disk that this process keeps open exclusively, until the end of all jobs. */
 struct taken_disk {
@@ -203,7 +203,7 @@ bool target_may_write(const struct thread_data *td, const char *name)
  */
 static bool keep_disk(struct thread_data *td, const char *name)
 {
-	/* Without create_serialize each job runs setup: the first would exclude all others. */
+	/* Without create_serialize each job runs setup: the first job would exclude the others. */
 	bool keep = td->o.create_serialize;
 	struct device dev;
 	struct taken_disk *c;

@@ -94,7 +94,7 @@ void step_map(struct task *task, struct rnd *r)
 		return;
 	if (!offset)
 		check_status(map, size);
-	/* If not unmapped, the mapping stays until the process ends, even if the file is closed. */
+	/* Half of the mappings stay until the process ends, even if the file is closed. */
 	if (once_in(r, 2))
 		munmap(map, size);
 }
@@ -159,7 +159,7 @@ void step_unmap(struct task *task, struct rnd *r)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-/* Opens a node exclusively: this fails while it is open, and makes other opens fail meanwhile. */
+/* Opens a node exclusively: this fails if the node is open. Other opens fail until it is closed. */
 void step_excl(struct task *task, struct rnd *r)
 {
 	unsigned int choice = rnd(r, 1 << 16);

@@ -19,7 +19,7 @@
 #include "tally.h"
 
 #define CHILD_STEPS	40
-/* A child's steps have numbers from CHILD_FIRST on, so that no step repeats one of its parent's. */
+/* A child numbers its steps from CHILD_FIRST on, so that it does not repeat its parent's steps. */
 #define CHILD_FIRST	1000000
 
 /* Passes the file through a socket and closes @fd. Return: the new descriptor, or -errno. */
@@ -161,7 +161,7 @@ static void exec_another_program(void)
 	tally(OP_EXEC, -errno);
 }
 
-/* Most often only binds the process to a CPU; otherwise ends it, in one of five ways. */
+/* Ends the process in one of five ways, but most often only binds it to a CPU. */
 void step_exit(struct task *task, struct rnd *r)
 {
 	cpu_set_t cpus;

@@ -32,8 +32,8 @@
 #define CHUNKS		3
 #define POISON		0xa5
 /*
- * The descriptor of own.fd is at least this. SQEs may still name the low descriptor of a file that
- * has been closed: they must not reach this file.
+ * own.fd is at least this. SQEs may still name the low descriptor of a file that has been closed:
+ * they must not reach the file of own.fd.
  */
 #define FIRST_FD	512
 

@@ -34,7 +34,7 @@ void interrupt_no_more(void)
 	set_timer(0, 0);
 }
 
-/* Without SA_RESTART, so that sleeps end. */
+/* Without SA_RESTART, so that a signal ends a sleep. */
 void handle_signals(void)
 {
 	struct sigaction action = { .sa_handler = on_signal };

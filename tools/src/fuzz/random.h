@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Random choices: the same seed always gives the same ones. */
+/* Random choices: the same seed always gives the same choices. */
 #ifndef FUZZ_RANDOM_H
 #define FUZZ_RANDOM_H
 

@@ -14,7 +14,7 @@
 #define LONG_BATCH	4096
 
 /*
- * Static, because the kernel may copy a list after the step has returned, in a worker of io_uring.
+ * Static, because a worker of io_uring may copy a list after the step has returned.
  */
 static uint32_t list[LONG_BATCH];
 static struct smq_sg_run runs[LONG_BATCH];
@@ -46,8 +46,8 @@ static struct smq_sg_run run_random(struct rnd *r)
 }
 
 /*
- * In an SQE of 128 bytes the bytes behind @arg must be 0. Once in 100 times this sets one of them
- * to 1.
+ * In an SQE of 128 bytes the bytes behind @arg must be 0. Once in 100 calls this function sets one
+ * of them to 1.
  */
 static void push(struct task *task, struct ring *ring, enum op op, unsigned int cmd_op,
 		 const void *arg, struct rnd *r)

@@ -15,7 +15,7 @@
 #define SENSE		64
 #define TIMEOUT_MS	5000
 
-/* Memory that a header points to; static in step_write(), as a later read() may write to it. */
+/* What a header points to. Static in step_write(), because a later read() may write to it. */
 struct sg_words {
 	unsigned char cdb[16];
 	unsigned char sense[SENSE];
@@ -142,7 +142,7 @@ void step_write(struct task *task, struct rnd *r)
 	interrupt_no_more();
 }
 
-/* On a blocking file read() may wait for a result that never comes: so a timer interrupts it. */
+/* If the file is blocking, read() may wait for a result that never comes: a timer ends the wait. */
 void step_read(struct task *task, struct rnd *r)
 {
 	struct sg_io_hdr hdr = { .interface_id = 'S', .pack_id = once_in(r, 2) ? -1 : 1 };

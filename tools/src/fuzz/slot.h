@@ -12,7 +12,7 @@
 
 /*
  * A random LBA at which a command of up to MOST_BLOCKS stays within the shared blocks. Sometimes
- * one beyond the end of every disk.
+ * an LBA beyond the end of every disk.
  */
 uint64_t shared_lba(struct rnd *r);
 

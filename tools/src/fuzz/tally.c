@@ -12,7 +12,7 @@
 #include "tally.h"
 
 /*
- * Above the largest errno of user space. The kernel's internal errnos, from 512 on, must not reach
+ * Larger than any errno of user space. The kernel's internal errnos, from 512 on, must not reach
  * a program.
  */
 #define ERRNOS		134

@@ -16,7 +16,7 @@
 #define MORE_STEPS	300
 #define TASK_SECONDS	4
 
-/* Used in place of a step's number for the random choices before the first step. */
+/* For the random choices before the first step: stands for the step's number. */
 #define CHOICES_OF_BEGIN	(~0ULL)
 
 static const struct {

@@ -190,7 +190,7 @@ int send_by_some_way(struct task *task, int fd, const struct transfer *transfer,
 	result = ring ? by_some_ring(task, ring, fd, transfer, r) :
 			by_some_call(task, fd, transfer, r);
 	last_sending.ended = seconds_now();
-	/* If a ring sent it, the transfer was counted when its CQE was reaped. */
+	/* A transfer that a ring sent was counted when its CQE was reaped. */
 	if (!ring)
 		tally(transfer->op, result);
 	return result;

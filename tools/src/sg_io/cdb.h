@@ -47,7 +47,7 @@ enum cdb_flag {
  * @lba_len: bytes of the LBA field
  * @len_at: offset of the length field
  * @len_len: bytes of the length field
- * @bytes: the size of the data for SIZE_FIXED; the allocation length that gen writes
+ * @bytes: for SIZE_FIXED the size of the data; for SIZE_BYTES the allocation length that gen writes
  * @flags: enum cdb_flag
  */
 struct cdb_op {
@@ -86,8 +86,9 @@ const char *cdb_gen_name(unsigned int i);
 bool cdb_check_length(const __u8 *cdb, unsigned int len, char *why, size_t size);
 
 /*
- * Returns true if direction and byte count agree with the CDB, or if the opcode is not known; known
- * opcodes are read as those of a disk (SBC). Otherwise writes the reason to @why, of @size bytes.
+ * Returns true if direction and byte count agree with the CDB, or if the opcode is not known. If
+ * they do not agree, returns false and writes the reason to @why, of @size bytes. Known opcodes are
+ * read as those of a disk (SBC).
  */
 bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 		    __u32 bytes, char *why, size_t size);
@@ -100,7 +101,7 @@ __u64 cdb_max_blocks(const struct cdb_op *op);
 /**
  * cdb_transfer() - the data that a known CDB moves on a device with blocks of @block_size
  * @cdb: the command
- * @len: its bytes
+ * @len: its length in bytes
  * @block_size: of the device
  * @dir: receives the direction of the data
  * @bytes: receives the size of the data

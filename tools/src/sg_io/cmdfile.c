@@ -270,8 +270,8 @@ static int read_line(FILE *in, char *text, const char **why)
 }
 
 /*
- * The time of the previous line for each CPU, and of the previous line of all. Index 0 is for lines
- * without cpu=.
+ * The time of the previous line for each CPU, and in @latest the time of the previous line for any
+ * CPU. Index 0 is for lines without cpu=.
  */
 struct times {
 	__u64 us[CPU_SETSIZE + 1];

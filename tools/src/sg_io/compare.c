@@ -89,7 +89,7 @@ static void build_arguments(const struct comparison *cmp, const struct contestan
 	a->argv[a->nr] = NULL;
 }
 
-/* The last message, without the program's name; warnings come before it. */
+/* Stores the last message, without the program's name: warnings come before the error. */
 static void store_reason(struct contestant *c, const struct child *child)
 {
 	static const char name[] = "sg_io: ";

@@ -43,7 +43,7 @@ static double total(const struct contestant *c, const char *key)
 	return sum;
 }
 
-/* Why a path does not run, without the node at its beginning: the table shows the node. */
+/* Why a path does not run. Skips the node with which the text begins: the table shows the node. */
 static const char *reason(const struct contestant *c)
 {
 	size_t len = strlen(c->node);
@@ -95,7 +95,7 @@ static void add_text(struct json_object *o, const char *key, const char *text)
 	json_object_object_add(o, key, *text ? json_object_new_string(text) : NULL);
 }
 
-/* Sums of all rounds' counts, by name. */
+/* How many commands of all rounds ended with each status, by the name of the status. */
 static struct json_object *sum_status(const struct contestant *c)
 {
 	struct json_object *sum = json_object_new_object(), *status, *old;

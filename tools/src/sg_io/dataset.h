@@ -27,7 +27,7 @@ struct data_spec {
  * @shared: processes that are forked later share the images; otherwise the first I/O of a process
  *	copies them
  *
- * Return: NULL without memory.
+ * Return: the set; NULL if there is no memory.
  */
 struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared);
 void dataset_free(struct dataset *ds);
@@ -44,7 +44,7 @@ struct data_region {
  * @ds: the images; images that are added later are not included
  * @nr: how many regions
  *
- * Return: an array in order of address, for free(); NULL without memory for it.
+ * Return: an array in order of address, which the caller frees; NULL if there is no memory.
  */
 struct data_region *dataset_regions(const struct dataset *ds, unsigned int *nr);
 

@@ -174,7 +174,7 @@ static int find_by_node(const char *name, const struct stat *st, struct device *
 		return -1;
 	}
 	dev->kind = kind;
-	/* A short path, which is the same for a node and for an H:C:T:L. */
+	/* A short path, which is the same whether the user gave a node or an H:C:T:L. */
 	snprintf(dev->sysfs, sizeof(dev->sysfs), "/sys/bus/scsi/devices/%.60s",
 		 strrchr(real, '/') + 1);
 	return find_nodes(dev);

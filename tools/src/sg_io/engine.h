@@ -20,8 +20,8 @@
  * @check: tells whether this path can issue a command. Called for each command before the run;
  *	writes the reason to @why if it cannot
  * @open: opens the worker's files and allocates its memory; prints one message if it fails
- * @queue: takes a command. Never fails: an error becomes the command's outcome. It may call
- *	worker_done()
+ * @queue: takes a command, and may call worker_done() for it. Never fails: an error becomes the
+ *	command's outcome
  * @submit: sends the queued commands (NULL: queue() has sent them)
  * @reap: sends the queued commands, then calls worker_done() for commands that have ended;
  *	waits until there are @min of them or @wait_ns have passed
@@ -68,8 +68,8 @@ bool passthrough_check(const struct target *target, const struct command *cmd,
 		       char *why, size_t size);
 
 /*
- * Opens a node for a worker, for reading and writing; but a disk only for reading, unless the
- * commands write. Prints the reason if it fails.
+ * Opens a node for a worker, for reading and writing. If the node is a disk and no command writes,
+ * opens it only for reading. Prints the reason if it fails.
  */
 int engine_open_node(const struct worker *w, const struct target *target,
 		     enum node_kind kind, int flags);

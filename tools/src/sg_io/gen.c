@@ -114,8 +114,8 @@ static void check(struct argp_state *state, struct gen *g)
 	if (!g->has_range) {
 		g->last = cdb_max_lba(op);
 		/*
-		 * The size of the device is not known here: use only blocks that are likely to
-		 * exist.
+		 * The size of the device is not known here. So choose random LBAs only from the
+		 * first blocks, as many as the commands need: these are likely to exist.
 		 */
 		if (g->random && g->blocks <= g->last / g->count)
 			g->last = g->blocks * g->count - 1;

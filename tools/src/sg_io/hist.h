@@ -38,9 +38,9 @@ static inline void hist_add(struct hist *h, __u64 v)
 void hist_merge(struct hist *into, const struct hist *from);
 
 /**
- * hist_percentile() - the value that @permille of all values do not exceed
+ * hist_percentile() - the value that a given share of all values do not exceed
  * @h: the histogram
- * @permille: 0 to 1000
+ * @permille: the share, 0 to 1000
  *
  * Return: the upper edge of that value's bucket, at most the largest value added; 0 for an empty
  * histogram.

@@ -12,8 +12,8 @@
  * @dev: the device. If smq_conv has claimed it, it is in use. If it has no block node, nothing is
  *	opened
  * @why: INUSE_REASON bytes: receives what uses the disk
- * @fd: receives a file that has the disk open exclusively, to keep while writing, or -1. NULL: only
- *	check
+ * @fd: receives the descriptor of the exclusive open, which the caller keeps open while it writes;
+ *	-1: there is none. NULL: only check
  *
  * Return: false if the disk is in use.
  */

@@ -14,7 +14,7 @@
  * reap.
  */
 #define SILENT_NS	40000
-#define FAR_NS		(1ULL << 62)	/* more than a century, in place of any later time */
+#define FAR_NS		(1ULL << 62)	/* more than a century: a later due time is cut to this */
 
 static __u64 due_ns(const struct run *run, const struct lane *l, size_t nth)
 {
@@ -205,7 +205,7 @@ void lane_work(struct worker *w)
 	}
 }
 
-/* Return: the lane of @cpu, a new one if need be; NULL without memory. */
+/* Return: the lane of @cpu, a new one if there was none; NULL if there is no memory. */
 static struct lane *find_lane(struct lane **lanes, unsigned int *nr, int cpu)
 {
 	struct lane *bigger;

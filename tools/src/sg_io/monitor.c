@@ -23,7 +23,7 @@ struct watch {
 	unsigned int nr;
 	bool terminal;
 	__u64 patience_ns;
-	__u64 last_ns;		/* of the last progress line */
+	__u64 last_ns;		/* time of the last progress line */
 	__u64 last_done;
 };
 

@@ -9,7 +9,7 @@
 /* Parses a number within limits; anything else is a usage error that names @option. */
 __u64 option_number(struct argp_state *state, const char *option, const char *arg,
 		    __u64 min, __u64 max);
-/* The smallest time and rate. A smaller time would round to 0 ns. */
+/* The lowest value of a time in seconds or a rate. A shorter time could become 0 ns. */
 #define OPTION_REAL_MIN	0.000001
 
 /* Parses a decimal fraction from OPTION_REAL_MIN to @max, for seconds and rates. */

@@ -23,7 +23,7 @@ int engine_open_node(const struct worker *w, const struct target *target,
 	const char *node = target->dev->node[kind];
 	/*
 	 * sg and bsg accept all commands only on a read-write file. A disk is opened for writing
-	 * only if the commands write, because udev probes it again after that.
+	 * only if the commands write: when such a file is closed, udev probes the disk again.
 	 */
 	bool write = kind != NODE_BLOCK || w->run->writes;
 	int fd = open(node, flags | O_CLOEXEC | (write ? O_RDWR : O_RDONLY));

@@ -30,7 +30,7 @@ static const struct engine *choose_engine(const struct run_options *opt,
 		return &engine_smq_held;
 	if (!strcmp(via, "bsg-uring"))
 		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
-	/* For an sd node: SG_IO on it, with a depth of 1 or if there is no sg node. */
+	/* Use SG_IO on an sd node only if the depth is 1 or there is no sg node. */
 	if (dev->kind == NODE_BLOCK && (opt->depth == 1 || !dev->node[NODE_SG][0]))
 		return &engine_sd_ioctl;
 	return opt->depth > 1 ? &engine_sg_queue : &engine_sg_ioctl;

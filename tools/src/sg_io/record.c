@@ -109,7 +109,7 @@ static struct loss count_lost(const struct trace *t)
 	return lost;
 }
 
-/* Writes "N", or "N or more", to @buf, of LOSS_BYTES. */
+/* Writes "N", or "N or more", to @buf, which has LOSS_BYTES bytes. */
 static const char *describe_loss(const struct loss *lost, char *buf)
 {
 	if (lost->known)
@@ -323,7 +323,7 @@ static int execute(const struct record_options *o, const struct device *dev, FIL
 	return status;
 }
 
-/* Opens the file without truncating it. @made: whether this created the file. */
+/* Opens the file without truncating it. Sets @made if the file did not exist before. */
 static FILE *open_output(const char *path, bool *made)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -387,7 +387,7 @@ int cmd_record(int argc, char **argv)
 			return EXIT_DEVICE;
 	}
 	status = execute(&o, &dev, out, &begun);
-	/* The file is new and empty: remove it again. */
+	/* Remove a file that this program has created and not written. */
 	if (made && !begun)
 		unlink(o.output);
 	return status;

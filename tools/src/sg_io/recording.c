@@ -8,7 +8,7 @@
 
 #define FIRST_ROOM	4096
 #define UNMAP		0x42
-/* Longer chains are cut: they have commands whose end event was lost. */
+/* Longer chains of commands in flight are cut: they have commands whose end event was lost. */
 #define LONGEST_CHAIN	256
 
 bool recording_take(const struct trace_event *event, void *recording)
@@ -128,7 +128,7 @@ void recording_sort(struct recording *r, __u64 before_ns)
 			break;
 	r->nr_events -= i;
 	memmove(r->events, r->events + i, r->nr_events * sizeof(*r->events));
-	/* Refused commands do not count. With none in flight, none can be refused any more. */
+	/* Commands in flight may still be refused, and refused ones do not count for the limit. */
 	if (r->nr - r->refused == r->limit && !r->nr_in_flight)
 		r->full = true;
 }
@@ -202,7 +202,7 @@ static void write_line(const struct recorded *c, __u64 first_ns, struct writing 
 	if (!why && dir == DIR_OUT)
 		fprintf(w->out, " pattern=%s", pattern_of(c, op, w));
 	fprintf(w->out, " at=%llu", (c->ns - first_ns) / 1000);
-	/* A command file cannot name a larger CPU number; the command is recorded without one. */
+	/* A command file cannot name other CPUs: leave out cpu= for them. */
 	if (c->cpu < CPU_SETSIZE)
 		fprintf(w->out, " cpu=%u", c->cpu);
 	if (why)

@@ -52,7 +52,7 @@ struct writing {
 	__u64 nr_left_out;
 };
 
-/* A callback for trace_read(): stores an event. Returns false without memory. */
+/* A callback for trace_read(): stores an event. Returns false if there is no memory. */
 bool recording_take(const struct trace_event *event, void *recording);
 
 /**

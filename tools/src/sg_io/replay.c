@@ -230,8 +230,8 @@ static int replay(struct run *run, const struct replay_options *opt, struct devi
 	if (status)
 		return status;
 	if (run->engine->sync && run->depth > 1) {
-		warnx("%s: without an sg node it has one command at a time in flight: --depth 1",
-		      dev->given);
+		warnx("%s: without an sg node it has one command at a time in flight: "
+		      "use --depth 1", dev->given);
 		return EXIT_DEVICE;
 	}
 	run->lanes = lanes_new(run->file, opt->speed, &run->nr_lanes);
@@ -297,9 +297,9 @@ int cmd_replay(int argc, char **argv)
 		"to the start of the system call that submits it. A process that sleeps wakes\n"
 		"up late, so each process spins while the next command is due within --awake.\n"
 		"With permission to open /dev/cpu_dma_latency, replay keeps all CPUs out of\n"
-		"deep idle states. A command that is due while --depth are in flight waits for\n"
-		"room. The report counts such commands. It also counts commands that later ones\n"
-		"overtook because the path had no room for them.\n"
+		"deep idle states. A command that is due while --depth commands are in flight\n"
+		"waits for room. The report counts such commands. It also counts commands that\n"
+		"later ones overtook because the path had no room for them.\n"
 		"\n"
 		"'sg_io run --help' describes the paths and says when a run ends. 'sg_io\n"
 		"--help' describes the format of FILE and the exit statuses.\n",

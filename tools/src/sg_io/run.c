@@ -40,7 +40,7 @@ static int check_size(const struct run *run, const struct run_options *opt)
 		      count_workers(run, opt), MAX_WORKERS);
 		return -1;
 	}
-	/* A run that checks the data has only --depth slots, not one for each command. */
+	/* The limit does not apply to a run that checks the data: it has only --depth slots. */
 	if ((run->engine == &engine_smq || run->engine == &engine_smq_held) && !run->check &&
 	    run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
 		warnx("%s: %zu commands; --via %s needs a slot for each and --depth more, "

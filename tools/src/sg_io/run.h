@@ -15,7 +15,7 @@
 
 struct run_options {
 	bool replay;
-	const char *via;	/* the path; NULL: the path of the kind of node given */
+	const char *via;	/* the path; NULL: the one for the given kind of node */
 	const char *vias[MAX_VIAS];	/* all paths given; @via is the first of them */
 	unsigned int nr_vias;
 	__u64 depth;
@@ -78,9 +78,9 @@ int run_prepare(struct run *run, const struct run_options *opt,
 
 /**
  * monitor() - watch the workers until they have finished
- * @run: started
- * @workers: all of them
- * @nr: how many
+ * @run: the run, started
+ * @workers: all workers of the run
+ * @nr: number of @workers
  * @gave_up: receives true if commands were still in flight when the monitor stopped waiting
  *
  * Shows progress on a terminal. Signals are blocked; the monitor reads them. A signal stops the

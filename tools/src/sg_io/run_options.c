@@ -142,7 +142,7 @@ static void take_via(struct argp_state *state, const char *arg, struct run_optio
 
 static void take_arg(struct argp_state *state, const char *arg, struct run_options *o)
 {
-	/* Only the last argument is the file: those before it turn out to be devices. */
+	/* The last argument is the file. An argument that is followed by another is a device. */
 	if (o->file) {
 		if (o->compare && o->nr_devs)
 			argp_error(state, "'%s': one device at a time", arg);

@@ -3,13 +3,13 @@
 #ifndef SG_IO_SIGNALS_H
 #define SG_IO_SIGNALS_H
 
-/* Blocks them in this thread, and in threads and processes that it starts later. */
+/* Blocks these signals in this thread, and in threads and processes that it starts later. */
 void signals_block(void);
 
-/* Unblocks them, so that they end this process again. */
+/* Unblocks these signals, so that they end this process again. */
 void signals_unblock(void);
 
-/* A non-blocking signalfd for them; -1 on failure. */
+/* A non-blocking signalfd for these signals; -1 on failure. */
 int signals_open(void);
 
 /* Reads all signals that have come. Returns the last one, 0 for none. */

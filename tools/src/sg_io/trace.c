@@ -183,7 +183,7 @@ struct trace *trace_start(const struct device *dev, unsigned int buffer_kb)
 		goto fail;
 	}
 	snprintf(kb, sizeof(kb), "%u", buffer_kb);
-	/* A full buffer drops new events, not old ones: so the lost ones follow each other. */
+	/* A full buffer drops new events, not old ones, so the lost events are consecutive. */
 	if (find_layouts(t) || set(t, "trace_clock", "mono") || set(t, "buffer_size_kb", kb) ||
 	    set(t, "options/overwrite", "0") || open_cpus(t, buffer_kb) || enable(t, dev))
 		goto fail;

@@ -21,7 +21,7 @@ struct trace_event {
 	__u8 kind;		/* enum trace_kind */
 	__u8 cdb_len;
 	bool has_data;
-	bool protected;		/* it has protection information in addition to the data */
+	bool protected;		/* the command has protection information in addition to the data */
 	__u8 cdb[CDB_MAX];
 };
 

@@ -32,7 +32,7 @@ struct verify {
 	size_t *first;			/* for each READ: the extent in which it begins */
 	__u64 memory;			/* limit for the READs, in bytes */
 	bool over;			/* @memory was not enough */
-	pthread_mutex_t lock;		/* protects what follows; several jobs find differences */
+	pthread_mutex_t lock;		/* protects the fields below, which several jobs use */
 	struct difference *list;
 	size_t nr;
 	size_t room;
@@ -49,7 +49,7 @@ static size_t more_reads(struct verify *v, size_t room)
 
 	room = room ? room * 2 : 1024;
 	if (room * (sizeof(*reads->cmds) + sizeof(*v->first)) > v->memory) {
-		warnx("%s: more than %zu READs of what it wrote, which need more than %llu MiB "
+		warnx("%s: more than %zu READs of the blocks that it wrote need more than %llu MiB "
 		      "(--memory)", v->written.file->name, reads->nr, v->memory >> 20);
 		v->over = true;
 		return 0;
@@ -286,7 +286,7 @@ static int report(const struct run *run, const struct result *r)
 	return differ ? EXIT_NOT_GOOD : 0;
 }
 
-/* Finds the size and number of the disk's blocks, which are known only if it has a driver. */
+/* Finds the size and number of the blocks; they are known only if the device has a disk driver. */
 static int ask_blocks(const struct device *dev, __u32 *block_size, __u64 *last_lba,
 		      __u64 *most)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* --via sg: the v3 header, by SG_IO on sg and sd nodes or queued on sg nodes. */
+/* --via sg: commands with the v3 header, by SG_IO on sg and sd nodes, or by write() on sg nodes. */
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -41,7 +41,7 @@ struct smq_path {
 	unsigned int nr;		/* targets that are open */
 	unsigned int copies;		/* slots for each command of the file */
 	__u32 prepared;			/* slots prepared at start; run.depth spare ones follow */
-	__u32 *taken;			/* by slot of the worker: the slot of the device in use */
+	__u32 *taken;			/* for each slot of the worker: its slot of the device */
 	struct batch *unused;
 	struct data_region *regions;
 	unsigned int nr_regions;
@@ -53,7 +53,7 @@ static unsigned int target_of(const struct worker *w, const struct slot *slot)
 	return slot->target - w->run->targets;
 }
 
-/* The slot's number among those of its target: slots use the targets in turn. */
+/* The slot's number among the slots of its target: slots use the targets in turn. */
 static unsigned int place_of(const struct worker *w, const struct slot *slot)
 {
 	return slot->index / w->run->nr_targets;
@@ -174,7 +174,7 @@ static int lend_memory(const struct worker *w, const struct smq_target *t,
 	return ret;
 }
 
-/* Stores how many requests slots may keep. If none, the first job or lane prints a message. */
+/* Stores how many requests slots may keep. If they may keep none, the first job or lane says so. */
 static void ask_held(struct worker *w, struct smq_device *dev, struct target *target)
 {
 	bool first = target == w->run->targets;
@@ -229,14 +229,14 @@ static int open_smq(struct worker *w)
 	if (!p)
 		goto nomem;
 	w->priv = p;
-	/* Slots for twice the depth of all jobs: a slot that is due again is seldom in flight. */
+	/* Slots for twice the depth of all jobs: then a slot is seldom in flight when it is due. */
 	wanted = 2ULL * run->depth * run->nr_jobs;
 	p->copies = (wanted + run->file->nr - 1) / run->file->nr;
 	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
 		p->copies--;
 	/*
-	 * If the data is to be checked, the device must read it into the buffer of the worker's
-	 * slot. Only spare slots use that buffer.
+	 * If data is to be checked, READs must store it in the buffer of the worker's slot. Only
+	 * spare slots use that buffer.
 	 */
 	p->prepared = run->check ? 0 : p->copies * run->file->nr;
 	p->taken = calloc(w->nr_slots, sizeof(*p->taken));

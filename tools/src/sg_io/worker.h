@@ -52,7 +52,7 @@ struct run {
 	void (*check)(struct run *run, const struct slot *slot);
 	void *check_arg;
 
-	pthread_barrier_t ready;	/* at which threads wait for the start */
+	pthread_barrier_t ready;	/* threads wait here for the start */
 	__u64 start_ns;
 	__u64 stop_at_ns;		/* 0: never */
 	int wake_fd;			/* eventfd: a worker has finished */
@@ -124,8 +124,8 @@ size_t worker_slot_bytes(const struct cmdfile *file);
  * worker_init() - allocate slots and buffers; the caller opens the engine
  * @w: zeroed
  * @run: the run
- * @first: its first target
- * @nr: how many targets
+ * @first: the worker's first target
+ * @nr: number of the worker's targets
  *
  * Return: 0 or -ENOMEM.
  */

@@ -22,8 +22,8 @@ struct worker *workers_start(struct run *run, unsigned int nr);
 
 /*
  * Returns true if the process of @w has ended before its work was done, for example because it was
- * killed. It then also ends the run and, if a signal killed the process, prints a message. Later
- * calls return false: @w counts as finished.
+ * killed. In this case the function also ends the run and, if a signal killed the process, prints a
+ * message. Later calls return false: @w counts as finished.
  */
 bool worker_lost(struct worker *w);
 

@@ -18,8 +18,8 @@ struct written {
 	__u32 block_size;
 	struct extent *extents;	/* in order of LBA, none overlaps another */
 	size_t nr;
-	__u64 blocks;		/* in the extents whose data is known */
-	__u64 unclear;		/* commands that may have written unknown data */
+	__u64 blocks;		/* number of blocks in extents with known data */
+	__u64 unclear;		/* number of commands that may have written unknown data */
 };
 
 /**
