@@ -30,7 +30,7 @@
  *	is removed when the last one is dropped
  *
  * @node, @luns and @users are protected by conv_lock.
- * Lifetime: that of the smq_host, from conv_host_get() to the last conv_host_put().
+ * Lives as long as the smq_host, from conv_host_get() to the last conv_host_put().
  */
 struct conv_host {
 	struct list_head node;

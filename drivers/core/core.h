@@ -31,7 +31,7 @@
  * @faults: fault injection
  * @debugfs: the host's directory in debugfs smq/
  *
- * Lifetime: that of struct Scsi_Host, in which it lies behind the LLD's private area. After
+ * Lives as long as struct Scsi_Host, in which it lies behind the LLD's private area. After
  * smq_host_free() only @eh is used: a reset by ioctl on a file that was opened before may read it.
  */
 struct smq_host_core {
@@ -57,7 +57,7 @@ struct smq_host_core {
  * @move: commands of other hardware queues that are moved here; on cache lines of its own,
  *	because all CPUs write it
  *
- * Lifetime: that of the hardware queue.
+ * Lives as long as the hardware queue.
  */
 struct smq_hwq_core {
 	struct smq_hwq *hwq;
@@ -74,7 +74,7 @@ struct smq_hwq_core {
  *	inside an RCU read-side section
  * @depth: its inner depth
  *
- * Lifetime: that of the struct smq_lun in @sdev's hostdata.
+ * Lives as long as the struct smq_lun in @sdev's hostdata.
  */
 struct smq_lun_core {
 	struct scsi_device *sdev;

@@ -28,7 +28,7 @@
  *	may compute for long, run in other workers of the CPU
  * @look: returns commands to the mid-layer; runs while any command is held
  *
- * Lifetime: that of the host.
+ * Lives as long as the host.
  */
 struct smq_host_holds {
 	spinlock_t lock;	/* protects @lists */

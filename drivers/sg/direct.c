@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Straight issue: the submitter itself calls queue_rq() with a request, past the plug.
+ * Straight issue: the submitter itself calls queue_rq() with a request, and bypasses the plug.
  */
 #include <linux/blk-mq.h>
 #include <linux/sbitmap.h>

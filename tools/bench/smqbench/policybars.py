@@ -66,7 +66,7 @@ def _is(row: str, metric: str, **wanted) -> Callable[[FigureSet], float | None]:
 
 def waits(taken: FigureSet, batch: int, tries: bool) -> float | None:
     """Waits for locks with bucket, divided by those with direct. With bucket this counts also waits
-    for the locks of buckets and, with @tries, failed tries for the dispatch right."""
+    for the locks of buckets and, with @tries, failed tries for the right to dispatch."""
     same = {"jobs": 2, "qd": 32, "batch": batch, "cpus": 2}
     one, other = (_value(taken, row, "waits", **same) for row in ("shared_bucket", "shared_direct"))
     failed = _value(taken, "shared_bucket", "failed_tries", **same) if tries else 0.0
@@ -118,7 +118,7 @@ BARS = [
         _by("batch_bell_batch", "batch_bell_direct", "iops", qd=32, batch=1), lambda x: x >= 0.8),
     Bar("bucket", "two CPUs one by one: waits for locks / direct's", "<= 0.5",
         lambda taken: waits(taken, 1, False), lambda x: x <= 0.5),
-    Bar("bucket", "the same with failed tries for the dispatch right", "<= 0.5",
+    Bar("bucket", "the same with failed tries for the right to dispatch", "<= 0.5",
         lambda taken: waits(taken, 1, True), lambda x: x <= 0.5),
     Bar("bucket", "two CPUs in batches of 16: waits for locks / direct's", "<= 0.5",
         lambda taken: waits(taken, 16, False), lambda x: x <= 0.5),
