@@ -33,7 +33,7 @@ struct smqsg_v3;
  * @iovec_count: elements of the array; 0: @addr is the data
  * @timeout: in jiffies; 0: the queue's default
  * @out: the data goes to the device
- * @nowhere: the caller gives no memory: drop data from the device, send zeroes to the device
+ * @no_memory: the caller gives no memory: drop data from the device, send zeroes to the device
  * @at_tail: the command goes behind requests that wait in the queue already
  * @copy: data of up to SMQSG_SMALL bytes may be copied rather than mapped: the caller waits for the
  *	command's end, and does not ask for direct I/O
@@ -44,7 +44,7 @@ struct smqsg_xfer {
 	u32 iovec_count;
 	unsigned long timeout;
 	bool out;
-	bool nowhere;
+	bool no_memory;
 	bool at_tail;
 	bool copy;
 };

@@ -61,7 +61,7 @@ static int smqsg_pages_alloc(struct smqsg_data *data, size_t len, unsigned int m
 	unsigned int order = min(get_order(len), SMQSG_PIECE_ORDER);
 	int ret = smqsg_pages_try(data, len, order, most);
 
-	/* Try smaller pieces, unless they are more than the device takes: then return -ENOMEM. */
+	/* Try smaller pieces. If the device does not take that many, return -ENOMEM. */
 	while (ret == -ENOMEM && order && DIV_ROUND_UP(len, PAGE_SIZE << (order - 1)) <= most)
 		ret = smqsg_pages_try(data, len, --order, most);
 	return ret;
@@ -84,16 +84,16 @@ static int smqsg_pages_fill(struct smqsg_data *data, const struct iov_iter *iter
 }
 
 static int smqsg_data_copy(struct smqsg_data *data, struct request *rq,
-			   const struct iov_iter *iter, bool nowhere)
+			   const struct iov_iter *iter, bool no_memory)
 {
-	struct rq_map_data map = { .null_mapped = nowhere };
+	struct rq_map_data map = { .null_mapped = no_memory };
 	int ret;
 
 	ret = smqsg_pages_alloc(data, iov_iter_count(iter), queue_max_segments(rq->q));
 	if (ret)
 		return ret;
 	/* For data-out blk_rq_map_user_iov() copies the data. */
-	if (rq_data_dir(rq) == READ && !nowhere)
+	if (rq_data_dir(rq) == READ && !no_memory)
 		ret = smqsg_pages_fill(data, iter);
 	if (!ret) {
 		map.pages = data->pages;
@@ -107,7 +107,7 @@ static int smqsg_data_copy(struct smqsg_data *data, struct request *rq,
 }
 
 static int smqsg_data_map_iter(struct smqsg_data *data, struct request *rq,
-			       struct iov_iter *iter, bool nowhere)
+			       struct iov_iter *iter, bool no_memory)
 {
 	struct request_queue *q = rq->q;
 	int ret;
@@ -115,9 +115,9 @@ static int smqsg_data_map_iter(struct smqsg_data *data, struct request *rq,
 	if (!iov_iter_count(iter) ||
 	    iov_iter_count(iter) > (u64)queue_max_hw_sectors(q) << SECTOR_SHIFT)
 		return -EINVAL;
-	if (nowhere || !blk_rq_aligned(q, iov_iter_alignment(iter), 0) ||
+	if (no_memory || !blk_rq_aligned(q, iov_iter_alignment(iter), 0) ||
 	    (queue_virt_boundary(q) && (queue_virt_boundary(q) & iov_iter_gap_alignment(iter))))
-		return smqsg_data_copy(data, rq, iter, nowhere);
+		return smqsg_data_copy(data, rq, iter, no_memory);
 
 	ret = blk_rq_map_user_iov(q, rq, NULL, iter, GFP_KERNEL);
 	data->direct = !ret;
@@ -161,7 +161,7 @@ static int smqsg_data_small(struct smqsg_data *data, struct smqsg_fd *fd, struct
 static bool smqsg_data_is_small(struct smqsg_fd *fd, struct request *rq,
 				const struct smqsg_xfer *xfer)
 {
-	return xfer->copy && xfer->len <= SMQSG_SMALL && !xfer->iovec_count && !xfer->nowhere &&
+	return xfer->copy && xfer->len <= SMQSG_SMALL && !xfer->iovec_count && !xfer->no_memory &&
 	       xfer->len <= queue_max_hw_sectors(rq->q) << SECTOR_SHIFT &&
 	       smqsg_bioless_may(fd, rq);
 }
@@ -197,14 +197,14 @@ int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request 
 		/* Transfer @len bytes, or all bytes of the iovecs if those are fewer. */
 		iov_iter_truncate(&iter, xfer->len);
 	} else {
-		if (!xfer->nowhere && !access_ok(xfer->addr, xfer->len))
+		if (!xfer->no_memory && !access_ok(xfer->addr, xfer->len))
 			return -EFAULT;
 		fast[0].iov_base = xfer->addr;
 		fast[0].iov_len = xfer->len;
 		iov_iter_init(&iter, dir, fast, 1, xfer->len);
 		iov = NULL;
 	}
-	ret = smqsg_data_map_iter(data, rq, &iter, xfer->nowhere);
+	ret = smqsg_data_map_iter(data, rq, &iter, xfer->no_memory);
 	kfree(iov);
 	if (!ret)
 		data->bio = rq->bio;

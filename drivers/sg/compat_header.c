@@ -81,7 +81,7 @@ int smqsg_v3_parse(struct smqsg_cmd *cmd, struct smqsg_xfer *xfer)
 	xfer->addr = hdr->dxferp;
 	xfer->len = hdr->dxfer_len;
 	xfer->iovec_count = hdr->iovec_count;
-	xfer->nowhere = !hdr->dxferp && !hdr->iovec_count;
+	xfer->no_memory = !hdr->dxferp && !hdr->iovec_count;
 	return 0;
 }
 

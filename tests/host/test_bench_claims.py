@@ -281,7 +281,7 @@ def test_virtio_has_its_own_table():
     after = after.split("\n## ")[0]
     assert "6312" not in before.split("## Instructions per I/O")[1], "virtio is not in this table"
     for words in ("| virtio_scsi | 1312 | 1408 |", "| smq_virtio | 768 | 864 |", "(virtio.svg)",
-                  "### What must hold", "| QD32, LLD against virtio_scsi, turn by turn | <= 0.6 | "
+                  "### What must hold", "| QD32, LLD's instructions / virtio_scsi's | <= 0.6 | "
                   "0.5854 | PASS |", "Taken by `tools/bench/insn --virtio --repeat 5`"):
         assert words in after, words
     assert "read virtqueue_add_split [virtio_ring]" in text.split("### By function, virtio-scsi")[1]

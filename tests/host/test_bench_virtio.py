@@ -51,10 +51,10 @@ def test_a_good_driver_passes():
 
 
 @pytest.mark.parametrize("worse, what", [
-    ({"insn_lld": 601}, {"QD32, LLD against virtio_scsi, turn by turn"}),
-    ({"insn_lld": 1001}, {"QD1, LLD against virtio_scsi, turn by turn",
-                          "QD32, LLD against virtio_scsi, turn by turn"}),
-    ({"insn_lld": [590, 590, 601, 601, 601]}, {"QD32, LLD against virtio_scsi, turn by turn"}),
+    ({"insn_lld": 601}, {"QD32, LLD's instructions / virtio_scsi's"}),
+    ({"insn_lld": 1001}, {"QD1, LLD's instructions / virtio_scsi's",
+                          "QD32, LLD's instructions / virtio_scsi's"}),
+    ({"insn_lld": [590, 590, 601, 601, 601]}, {"QD32, LLD's instructions / virtio_scsi's"}),
     ({"allocations": 0.5}, {f"QD{qd}, allocations by smq_virtio per I/O" for qd in (1, 32)}),
     ({"doorbells": 0.07}, {f"QD{qd}, doorbells per I/O" for qd in (1, 32)}),
     ({"interrupts": 0.07}, {f"QD{qd}, interrupts per I/O" for qd in (1, 32)}),

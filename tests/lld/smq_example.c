@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "example" gives commands to the hardware queues in turn. A queue that has as many
- * commands in flight as the setting "most" allows gets no more from other queues: these commands
- * stay on the queue that the block layer has chosen.
+ * The policy "example" gives commands to the hardware queues in turn. While the queue whose turn it
+ * is has "most" commands in flight, a command stays on the queue that the block layer has chosen.
  */
 #include <linux/module.h>
 #include <linux/seq_file.h>

@@ -2,8 +2,8 @@
 """Runs the code blocks of the README and of the guides for which this VM has the devices, to find
 wrong names, renamed options and missing steps. Only device names, counts and sizes are replaced.
 
-Other tests run the rest: test_fc_guide.py runs docs/fibre-channel.md, slow/test_target_configs.py
-target-configs/README.md, and tests/host/test_install_dev.py docs/converting-an-lld.md."""
+Other tests run the rest: docs/fibre-channel.md is run by test_fc_guide.py, target-configs/README.md
+by slow/test_target_configs.py, and docs/converting-an-lld.md by tests/host/test_install_dev.py."""
 import re
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from kit.host import find_hosts, loaded, run, unload
 
 TOP = Path(__file__).resolve().parents[2]
 README = "README.md"
-# In the VM root runs all lines: this sudo just runs its arguments.
+# In the VM all lines run as root, so a function that runs its arguments replaces sudo.
 PRELUDE = 'sudo() { "$@"; }\n'
 # Replaces the pages' counts and sizes: smaller ones are enough here.
 FEWER = {"--count 20000": "--count 100", "--count 1000": "--count 100", "--size=64M": "--size=1M"}

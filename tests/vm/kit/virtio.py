@@ -40,7 +40,8 @@ def bound_to(path: Path) -> str:
 
 def host_of(path: Path, luns: int = 1) -> Host:
     """Waits until a device's SCSI host has its disks, and returns the host."""
-    found = wait_for("its host", lambda: next(path.resolve().glob("host*"), None))
+    found = wait_for(f"a SCSI host of {path.name}",
+                     lambda: next(path.resolve().glob("host*"), None))
     host = Host(int(found.name[4:]))
     host.wait_luns(luns)
     return host

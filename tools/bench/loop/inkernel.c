@@ -91,8 +91,8 @@ static int result(unsigned long *count, unsigned long *ns)
 }
 
 /*
- * A run of the module ends with a whole chunk of commands. @count is how many commands the module
- * measured, which may be more than were asked for.
+ * The module measures whole batches, so @count, the number of commands that it measured, may be
+ * more than were asked for.
  */
 static void report(unsigned long count, unsigned long ns)
 {

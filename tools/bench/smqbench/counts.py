@@ -70,6 +70,8 @@ def cells(log: GuestLog, folder: Path, icount: bool = True) -> Cells:
     long one."""
     symbols: dict[int, Symbols] = {}
     result: Cells = {}
+    if len(log.runs) % 2:
+        raise BenchError(f"{log.runs[-1].row} {log.runs[-1].workload}: its second run is missing")
     for small, large in zip(log.runs[::2], log.runs[1::2]):
         key = small.row, small.workload
         if key != (large.row, large.workload) or small.repeat != large.repeat:

@@ -120,7 +120,7 @@ def _of_workload(taken: FigureSet, workload: Workload) -> list[Verdict]:
     name, share = f"QD{workload.qd}", SHARES[workload]
     ours, theirs = _pair(taken, "insn_lld", workload)
     ratio = statistics.median(a / b for a, b in zip(ours, theirs)) if ours else None
-    result = [Verdict(f"{name}, LLD against virtio_scsi, turn by turn", f"<= {share}", ratio,
+    result = [Verdict(f"{name}, LLD's instructions / virtio_scsi's", f"<= {share}", ratio,
                       ratio is not None and ratio <= share)]
     mine = _one(taken, OURS, "allocations", workload)
     result.append(Verdict(f"{name}, allocations by smq_virtio per I/O", "= 0",

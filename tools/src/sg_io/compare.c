@@ -89,7 +89,7 @@ static void build_arguments(const struct comparison *cmp, const struct contestan
 	a->argv[a->nr] = NULL;
 }
 
-/* Stores the last message, without the program's name: warnings come before the error. */
+/* Stores the last message, which is the error: warnings come before it. Drops "sg_io: ". */
 static void store_reason(struct contestant *c, const struct child *child)
 {
 	static const char name[] = "sg_io: ";
@@ -261,9 +261,13 @@ static int copy_input(struct comparison *cmp)
 	while (cmp->input >= 0 && (n = read(from, buf, sizeof(buf)))) {
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 || write(cmp->input, buf, n) != n) {
+		if (n < 0) {
 			warn("%s", standard ? "standard input" : name);
 			return EXIT_USAGE;
+		}
+		if (write(cmp->input, buf, n) != n) {
+			warnx("no memory for a copy of FILE");
+			return EXIT_DEVICE;
 		}
 	}
 	if (!standard)

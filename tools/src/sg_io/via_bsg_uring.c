@@ -5,6 +5,7 @@
 #include <libsmq.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "engine.h"
@@ -45,7 +46,11 @@ static int probe(struct bsg_uring *u, int fd, const struct device *dev)
 	do
 		n = smq_reap(u->ring, &event, 1, 1, -1);
 	while (!n);
-	if (n == 1 && event.result != -EOPNOTSUPP)
+	if (n < 0) {
+		warnx("%s: io_uring: %s", dev->node[NODE_BSG], strerror(-n));
+		return -1;
+	}
+	if (event.result != -EOPNOTSUPP)
 		return 0;
 	warnx("%s: bsg takes commands from io_uring since Linux 7.1; %s takes them in this kernel",
 	      dev->node[NODE_BSG],

@@ -122,7 +122,7 @@ static void issue(struct worker *w, struct slot *slot)
 	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 	if (slot->cmd->cpu != w->cpu && !worker_move(w, slot->cmd->cpu)) {
-		worker_failed(w, slot, EINVAL);
+		worker_failed(w, slot, errno);
 		return;
 	}
 	run->engine->queue(w, slot);
