@@ -46,8 +46,9 @@ struct smqsg_adhoc {
  * @command: what was in its SQE
  * @data: a request to which its data is mapped, because the block layer maps memory only to a
  *	request. It has no tag and is never sent: the request that is sent takes the data over
- * @owner: the user whose locked memory includes the data: credentials, referenced, or NULL. The
- *	data is counted because a program may have many more commands waiting than there are tags
+ * @owner: a reference to the credentials of the user whose locked memory includes the data; NULL if
+ *	no page is counted. Data is counted because a program may have many more commands waiting
+ *	than there are tags
  * @pages: how many pages are counted
  *
  * Exists from when the command finds no place or no tag, until its data is unpinned. The dispatcher
@@ -233,8 +234,9 @@ static void smqsg_adhoc_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue
  * @ioucmd: its SQE
  *
  * Data and sense may have to be copied to the submitter's memory, to which a poller of the same
- * process has access. The ring's last poller, a kernel thread, posts the CQE without the copy. A
- * poller of another process leaves the CQE to the task that submitted the command.
+ * process has access. When the ring is torn down, a kernel thread polls it, which has no access to
+ * that memory and posts the CQE without the copy. A poller of another process leaves the CQE to the
+ * task that submitted the command.
  *
  * Process context, with the ring's lock held.
  */

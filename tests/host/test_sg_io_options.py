@@ -62,7 +62,8 @@ BAD = [
     (["run"] + ["d"] * 65 + ["f"], "more than 64 devices"),
     (["record"], "DEV is missing"),
     (["record", "a", "b"], "'b': one device at a time"),
-    (["record", "--json", "d"], "--json is for the summary: the commands need --output FILE"),
+    (["record", "--json", "d"],
+     "--json prints the summary to standard output: the commands need --output FILE"),
     (["record", "--time", "0", "d"], "--time: '0' is no number from 1e-06 to"),
     (["record", "--count", "0", "d"], "--count: '0' is no number from 1 to 16777216"),
     (["record", "--buffer", "3", "d"], "--buffer: '3' is no number from 4 to 1048576"),
@@ -148,3 +149,4 @@ def test_replay_refuses_a_file_without_times(tmp_path):
 def test_record_checks_its_output_file_first(tmp_path):
     done = run(binary(True), "record", "--output", tmp_path / "absent/f", "/dev/null")
     assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"sg_io: {tmp_path}/absent/f: No such file or directory\n"

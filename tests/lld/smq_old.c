@@ -43,7 +43,7 @@ enum old_drop {
 
 static unsigned int drop_how;
 module_param(drop_how, uint, 0644);
-MODULE_PARM_DESC(drop_how, "a command whose entry drops host_lock is 0: started after the drop, 1: before it, 2: refused, 3: completed");
+MODULE_PARM_DESC(drop_how, "what happens to a command whose entry drops host_lock, 0: started after the drop, 1: started before it, 2: refused, 3: completed by the entry");
 
 static unsigned int hw_queues = 1;
 module_param(hw_queues, uint, 0444);
@@ -78,9 +78,10 @@ static unsigned int lose;
 module_param(lose, uint, 0644);
 
 /*
- * Used under host_lock. The entry of each drop-th READ or WRITE drops the lock. overlaps counts
- * the drops during which another entry ran from beginning to end. stolen counts commands that the
- * layer ended while the driver had them; with OLD_IRQ the driver also writes it without the lock.
+ * Used under host_lock. drop=N: the entry of every Nth READ or WRITE drops the lock (0: none).
+ * overlaps counts the drops during which another entry ran from beginning to end. stolen counts
+ * commands that the layer ended while the driver had them; with OLD_IRQ the driver also writes it
+ * without the lock.
  */
 static unsigned int drop;
 module_param(drop, uint, 0644);

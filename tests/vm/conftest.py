@@ -181,7 +181,7 @@ def fc(link, klog):
     """The link, which is up and has its default timeouts. At the end the kernel log must have no
     fault."""
     link.up()
-    link.patience()
+    link.set_loss_timeouts()
     yield link
     link.up()
     assert not klog.faults(), klog.tail(60)

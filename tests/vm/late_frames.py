@@ -85,8 +85,9 @@ def parse(when, raw):
 def record(pipe, stop):
     """Runs in a child process: records what the initiator sends and receives until the file @stop
     exists."""
-    # A socket for one protocol does not receive outgoing frames.
-    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ALL)) as wire:
+    # A socket for one protocol does not receive outgoing frames. Before bind() this one receives
+    # none.
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as wire:
         wire.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
         wire.bind((INITIATOR, ALL))
         wire.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
@@ -207,8 +208,8 @@ def resets(node, stop, counts):
 
 
 def strays(frames):
-    """Finds data frames whose data has another LBA than the latest command with the same OX_ID
-    asked for. Returns pairs of that command and the frame."""
+    """Finds data frames whose LBA is not the one that the latest command with their OX_ID wanted.
+    Returns pairs of that command and the frame."""
     wants, found = {}, []
     for frame in frames:
         if frame.kind == COMMAND:
@@ -244,7 +245,7 @@ def main():
     options = parser.parse_args()
     run("modprobe", "-a", "sd_mod", "sg")
     with soft_fc(32) as link:
-        link.patience()
+        link.set_loss_timeouts()
         lun = link.lun()
         smqsg.clear_attentions(lun.sg)
         # Without merges each READ is one command.

@@ -42,9 +42,11 @@ def slow(name):
     """Commands of scsi_debug take long inside the with statement."""
     if name == "scsi_debug":
         write(SCSI_DEBUG / "delay", SLOW_JIFFIES)
-    yield
-    if name == "scsi_debug":
-        write(SCSI_DEBUG / "delay", FAST_JIFFIES)
+    try:
+        yield
+    finally:
+        if name == "scsi_debug":
+            write(SCSI_DEBUG / "delay", FAST_JIFFIES)
 
 
 def reset(sg, level):

@@ -79,7 +79,7 @@ def test_fc_check_on_fc(link):
         (lun.queue / "scheduler").write_text("mq-deadline", encoding="ascii")
         (lun.queue / "add_random").write_text("1", encoding="ascii")
     lun = link.luns()[2]
-    link.patience(dev_loss=20, fast_io_fail=5)
+    link.set_loss_timeouts(dev_loss=20, fast_io_fail=5)
     name = link.host.sysfs.name
     with smqsg.depth(lun, 7):
         (lun.sysfs / "timeout").write_text("5", encoding="ascii")
@@ -93,7 +93,7 @@ def test_fc_check_on_fc(link):
             assert set(checked("--host", name)) == {"hardware-queues"}
         finally:
             unload("smq_sg")
-    link.patience()
+    link.set_loss_timeouts()
     link.down()
     found = checked("--host", name)
     assert {found[name]["level"] for name in ("link", "lun-state")} == {"error"}, found

@@ -18,7 +18,8 @@ READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "tim
 
 @pytest.fixture(autouse=True)
 def unload_example():
-    """Unloads smq_example after each test: the policy is freed when its last command ends."""
+    """Unloads smq_example after each test. unload() tries again until the policy's last command has
+    ended."""
     yield
     if is_loaded("smq_example"):
         unload("smq_example")

@@ -265,7 +265,7 @@ def test_commands_fail_after_fast_io_fail(fc, data, when):
     """When fast_io_fail_tmo has expired, I/O no longer waits for the port: queued commands have the
     same results as sg's commands. Slots work again when the port is back."""
     lun = fc.lun()
-    fc.patience(fast_io_fail=1)
+    fc.set_loss_timeouts(fast_io_fail=1)
     with readers(lun, data) as file, Ring() as ring, Plain(lun.sg) as plain, \
             smqsg.opened(lun.sg, file.path) as fds:
         if when == "idle":
@@ -304,7 +304,7 @@ def test_all_commands_end_when_the_lun_is_lost(fc, data, when, fast_io_fail):
     """When the link is lost for good and the LUN is removed, all commands end, and the node's open
     files get ENODEV. When the link comes back, there is a new LUN."""
     lun = fc.lun()
-    fc.patience(dev_loss=2, fast_io_fail=fast_io_fail)
+    fc.set_loss_timeouts(dev_loss=2, fast_io_fail=fast_io_fail)
     with readers(lun, data) as file, readers(lun, data) as other, Ring() as ring, \
             smqsg.opened(lun.sg, file.path) as fds:
         told = []

@@ -108,7 +108,7 @@ def test_waiting_commands_run_after_a_bounce(fc, known):
 
 def test_commands_fail_after_fast_io_fail(fc, known):
     """When fast_io_fail_tmo has expired, I/O fails at once until the port is back."""
-    fc.patience(fast_io_fail=1)
+    fc.set_loss_timeouts(fast_io_fail=1)
     with Lanes(ten(fc), known) as lanes:
         check_fair(lanes, "before")
         with fc.silent():
@@ -183,7 +183,7 @@ def test_commands_are_repeated_while_the_target_is_busy(fc, known):
 def test_all_commands_end_when_the_luns_are_lost(fc, known):
     """When the link is lost for good and the LUNs are removed, all commands of the LUNs' files end.
     When the link is up again, new LUNs take their place."""
-    fc.patience(dev_loss=2, fast_io_fail=1)
+    fc.set_loss_timeouts(dev_loss=2, fast_io_fail=1)
     old = ten(fc)
     with Lanes(old, known) as lanes:
         check_fair(lanes, "before")

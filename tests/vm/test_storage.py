@@ -153,14 +153,14 @@ def fc() -> Iterator[Storage]:
     need()
     with soft_fc(MIB) as link:
         def pull():
-            link.patience(dev_loss=2, fast_io_fail=1)
+            link.set_loss_timeouts(dev_loss=2, fast_io_fail=1)
             link.down()
 
         def back():
             link.up()
-            link.patience()
+            link.set_loss_timeouts()
 
-        link.patience()
+        link.set_loss_timeouts()
         yield Storage(link.lun, pull, back, serial="smqfc", resets=(SG_SCSI_RESET_DEVICE,),
                       writes=False)
 

@@ -145,7 +145,7 @@ def _fc() -> Iterator[Attached]:
     """Soft FC. Only READs are in flight when the disk is removed: see kit.softfc."""
     with soft_fc(MIB) as link:
         def pull():
-            link.patience(dev_loss=2, fast_io_fail=1)
+            link.set_loss_timeouts(dev_loss=2, fast_io_fail=1)
             # While the link is silent, commands stay in flight until the link is down. Without
             # the silence libfc may end a command from both ports at once.
             with link.silent():
@@ -154,9 +154,9 @@ def _fc() -> Iterator[Attached]:
 
         def back():
             link.up()
-            link.patience()
+            link.set_loss_timeouts()
 
-        link.patience()
+        link.set_loss_timeouts()
         with _rival(TARGET / "core/rd_mcp_0/smqfc") as rival:
             yield Attached(link.lun, pull, back, rival)
 

@@ -33,7 +33,7 @@ GROUP = TARGET / f"fc/20:00:{MACS[TARGET_PORT]}/tpgt_1"
 MTU = 2500
 # A login takes about two seconds, and much longer on a busy machine.
 SECONDS = 60
-# The default dev_loss_tmo of an FC port; see Link.patience().
+# The default dev_loss_tmo of an FC port; see Link.set_loss_timeouts().
 DEV_LOSS = 60
 
 
@@ -113,7 +113,7 @@ class Link:
         port = self._port()
         return _get(port / "port_state") if port else ""
 
-    def patience(self, dev_loss: int = DEV_LOSS, fast_io_fail: int | None = None) -> None:
+    def set_loss_timeouts(self, dev_loss: int = DEV_LOSS, fast_io_fail: int | None = None) -> None:
         """Sets for how many seconds LUNs (dev_loss) and their I/O (fast_io_fail) wait for a lost
         port.
 

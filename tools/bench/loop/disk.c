@@ -42,10 +42,10 @@ unsigned long disk_random(void)
 }
 
 /*
- * Each read compares the node's access time with the node's other times, and takes a longer path of
- * 8 instructions if two of them are in the same second: this would happen in some runs only. So the
- * first read, which sets the access time, must be in a later second than the last write (or touch)
- * of the node.
+ * Each read compares the node's access time with the node's other times. If the access time is in
+ * the same second as another one, each read takes 8 instructions more, and runs would differ. So
+ * the first read, which sets the access time, must be in a later second than the last write (or
+ * touch) of the node.
  */
 void disk_next_second(void)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * QEMU TCG plugin: counts the locks that are taken between two markers, by the function that takes
- * the lock and by the lock's address, and how many of them were not free.
+ * QEMU TCG plugin: counts the locks taken between two markers, and how many of them were not free.
+ * It counts separately for each lock function, its caller and the lock's address.
  *
  * A lock function's first access with a lock prefix is to the lock itself. So different locks that
  * are taken at the same place are distinguished, and a lock that is taken at several places is
