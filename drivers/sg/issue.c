@@ -21,7 +21,8 @@ void smqsg_slot_apply_run(struct smqsg_io *io, struct request *rq)
 		smqsg_lba_set(scmd->cmnd, io->lba);
 	if (!(io->flags & SMQ_SG_RUN_BUFFER))
 		return;
-	if ((rq->rq_flags & RQF_DONTPREP) && slot->bioless && smqsg_bioless_fits(&io->buffer_slot)) {
+	if ((rq->rq_flags & RQF_DONTPREP) && slot->bioless &&
+	    smqsg_bioless_fits(&io->buffer_slot)) {
 		smqsg_bioless_prepare(io->fd, rq, slot->direction, &io->buffer_slot);
 		return;
 	}

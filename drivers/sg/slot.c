@@ -403,8 +403,8 @@ static int smqsg_prepare_some(struct smqsg_fd *fd, struct smq_sg_prepare *arg,
 
 	if (copy_from_user(desc, user + arg->done, some * sizeof(*desc)))
 		return smqsg_refuse(&arg->field, SLOTS, -EFAULT,
-				    "prepare slots: cannot read %u descriptors from number %u on", some,
-				    arg->done);
+				    "prepare slots: cannot read %u descriptors from number %u on",
+				    some, arg->done);
 	for (i = 0; i < some; i++) {
 		ret = smqsg_slot_fill(fd, arg->first + arg->done, &desc[i], &arg->field);
 		if (ret)

@@ -143,10 +143,10 @@ def late(milliseconds):
     # The u32 filter counts offsets from the network header, which fcoe sets to the Ethernet header.
     device = "dev " + TARGET_PORT
     lines = (f"qdisc add {device} root handle 1: prio bands 3 priomap {' '.join('0' * 16)}",
-                 f"qdisc add {device} parent 1:3 handle 30: netem delay {milliseconds}ms "
-                 "limit 100000",
-                 f"filter add {device} parent 1: protocol 0x{FCOE:x} prio 1 u32 match u8 "
-                 f"0x{DATA:02x} 0xff at {HEADER} flowid 1:3")
+             f"qdisc add {device} parent 1:3 handle 30: netem delay {milliseconds}ms "
+             "limit 100000",
+             f"filter add {device} parent 1: protocol 0x{FCOE:x} prio 1 u32 match u8 "
+             f"0x{DATA:02x} 0xff at {HEADER} flowid 1:3")
     try:
         for line in lines:
             run("tc", *line.split())
