@@ -176,9 +176,10 @@ uint32_t smq_slots(const struct smq_device *dev);
  *	otherwise 0
  *
  * Return: 0; -EEXIST: @index is in use; -ENOMEM: more than RLIMIT_MEMLOCK allows, without
- * CAP_IPC_LOCK; -EFAULT: a part of the range is not mapped, or not writable; -EOPNOTSUPP: the
- * memory maps a file that is neither on tmpfs nor on hugetlbfs, and @flags is not
- * SMQ_SG_BUFFER_READONLY; -EINVAL: out of range.
+ * CAP_IPC_LOCK; -EFAULT: a part of the range is not mapped, is not memory (but registers of a
+ * device), or is not writable; -EOPNOTSUPP: the memory maps a file that is neither on tmpfs nor on
+ * hugetlbfs, and @flags is not SMQ_SG_BUFFER_READONLY (kernels newer than 6.1: -EFAULT); -EINVAL:
+ * out of range.
  */
 int smq_lend(struct smq_device *dev, uint32_t index, const void *memory, size_t length,
 	     uint32_t flags);
@@ -265,9 +266,8 @@ static inline struct smq_sg_run smq_run_at(uint32_t slot, uint64_t lba)
  * @failed: how many commands did not end GOOD; smq_slot_outcome() says how each ended. May be NULL
  *
  * Return: 0: all commands have ended, GOOD or not. -EINTR: a signal came. Commands that had not
- * been sent are never sent; commands that had been sent use their slots until they end. After
- * -EINTR *@failed does not count the commands that failed. Another errno: the batch was wrong and
- * nothing was run.
+ * been sent are never sent; commands that had been sent use their slots until they end. *@failed
+ * may be 0 then although commands failed. Another errno: the batch was wrong and nothing was run.
  */
 int smq_execute(struct smq_device *dev, struct smq_sg_batch batch, uint32_t *failed);
 
@@ -293,7 +293,8 @@ int smq_cancel(struct smq_device *dev, uint32_t slot);
  * Does what smq_cancel() does, for all runs, for all commands that batches have not sent yet, and
  * for commands of smq_queue_command().
  *
- * Return: how many were cancelled, a batch counting as one; -EPERM and -ENOTTY: as in smq_cancel().
+ * Return: how many waited, a batch counting as one; one of these may end with ETIMEDOUT instead of
+ * ECANCELED. -EPERM and -ENOTTY: as in smq_cancel().
  */
 int smq_cancel_all(struct smq_device *dev);
 

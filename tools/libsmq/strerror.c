@@ -21,7 +21,7 @@ static const struct meaning meanings[] = {
 	{ SMQ_CALL_LEND, EBUSY, "slots still use the buffer" },
 	{ SMQ_CALL_LEND, ENOMEM, "more memory would be locked than RLIMIT_MEMLOCK allows" },
 	{ SMQ_CALL_LEND, EOPNOTSUPP, "the memory maps a file, and is not lent as read-only" },
-	{ SMQ_CALL_LEND, EFAULT, "part of the memory is not mapped, or not writable" },
+	{ SMQ_CALL_LEND, EFAULT, "part of the memory is not mapped, not RAM, or not writable" },
 	{ SMQ_CALL_PREPARE, EBUSY, "the slot is in flight" },
 	{ SMQ_CALL_PREPARE, EPERM, "the kernel's filter refuses the CDB without CAP_SYS_RAWIO, "
 				   "or the slots belong to another user" },

@@ -428,7 +428,7 @@ def test_missing_held_requests_are_reported_once(smq_disk, reads):
     knob = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq), "held_share")
     before = knob.read_text(encoding="ascii")
     knob.write_text("0", encoding="ascii")
-    why = "no requests can be held: held_share is 0, or this kernel cannot hold them"
+    why = "no requests can be held: held_share or the depth is too small, or this kernel cannot"
     try:
         done = sg_io("run", "--via", "smq-held", "--depth", 4, "--jobs", 3, "--count", 600,
                      smq_disk.smq, reads)

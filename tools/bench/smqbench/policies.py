@@ -119,7 +119,8 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
     def waits(_: FigureSet) -> str:
         return (f"One by one, bucket has {part('waits', batch=1, jobs=2, qd=32)} as many waits as "
                 f"direct; in batches of 16, {part('waits', batch=16, jobs=2, qd=32)}. A failed try "
-                "for the right to dispatch reads one word and does not wait.")
+                "for the right to dispatch costs at most one atomic operation on one word, and does "
+                "not wait.")
 
     def lines(_: FigureSet) -> str:
         return ("With commands queued one by one, bucket moves "

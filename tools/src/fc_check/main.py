@@ -37,7 +37,7 @@ def parse(arguments: list[str]) -> Namespace:
         help="only this host, for example host3; may be repeated")
     add("--sysfs", metavar="DIR", type=Path, help="a copy of a machine's /sys")
     add("--proc", metavar="DIR", type=Path,
-        help="a copy of that machine's /proc; without it interrupts are not checked")
+        help="a copy of that machine's /proc; with --sysfs alone interrupts are not checked")
     options = parser.parse_args(arguments)
     for directory in (options.sysfs, options.proc):
         if directory and not directory.is_dir():

@@ -198,8 +198,8 @@ bool target_may_write(const struct thread_data *td, const char *name)
 }
 
 /*
- * Refuses a disk that is in use. Opens another one exclusively, and keeps it open until all jobs
- * end.
+ * If the job writes: refuses a disk that is in use; with create_serialize opens the disk
+ * exclusively, and keeps it open until all jobs end.
  */
 static bool keep_disk(struct thread_data *td, const char *name)
 {

@@ -159,7 +159,10 @@ void step_unmap(struct task *task, struct rnd *r)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-/* Opens a node exclusively: this fails if the node is open. Other opens fail until it is closed. */
+/*
+ * Opens a node exclusively, which fails if the node is open. Until it is closed, other opens fail
+ * with O_NONBLOCK, and wait without it.
+ */
 void step_excl(struct task *task, struct rnd *r)
 {
 	unsigned int choice = rnd(r, 1 << 16);

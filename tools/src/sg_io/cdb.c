@@ -349,6 +349,6 @@ void cdb_build(const struct cdb_op *op, __u64 lba, __u64 length, __u8 *cdb)
 		cdb[1] = op->sa;
 	}
 	put_field(cdb, op->lba_at, op->lba_len, lba);
-	/* A 6-byte CDB gets only the lowest byte. For 256 blocks that is 0, as SBC defines. */
+	/* READ(6) and WRITE(6) get only the lowest byte: for 256 blocks that is 0, as in SBC. */
 	put_field(cdb, op->len_at, op->len_len, length);
 }

@@ -73,8 +73,8 @@ void compare_text(const struct run_options *opt, const struct contestant *c, uns
 		}
 		if (c->nr && json_object_object_get_ex(c->rounds[c->nr - 1], "max_held", &held) &&
 		    !json_object_get_int64(held))
-			printf("%-10s %-18s no requests can be held: held_share is 0, or this "
-			       "kernel cannot hold them\n", c->via, c->node);
+			printf("%-10s %-18s no requests can be held: held_share or the depth is "
+			       "too small, or this kernel cannot\n", c->via, c->node);
 		if (c->why[0])
 			printf("%-10s %-18s %s: %s\n", c->via, *c->node ? c->node : "-",
 			       c->nr ? "ended early" : "does not run", reason(c));

@@ -148,7 +148,7 @@ static void show_use(struct show *s, const struct device *dev)
 
 /*
  * For a device that smq_conv has claimed: shows how many commands have bypassed smq_conv since the
- * claim. They came through the device's own nodes.
+ * claim. Programs sent them to the device's own nodes, or the lower mid-layer sent them itself.
  */
 static void show_bypassed(struct show *s, const struct device *dev)
 {

@@ -37,7 +37,7 @@ struct recording {
 	unsigned int most_in_flight;	/* the most at a time */
 	struct hist latency;
 	__u64 not_good;
-	bool full;			/* @limit commands are recorded: the recording is over */
+	bool full;	/* @limit commands are recorded, and all have ended or another came */
 	bool no_memory;
 };
 

@@ -136,7 +136,11 @@ static int open_cpus(struct trace *t, unsigned int buffer_kb)
 	int bytes;
 
 	t->cpus = calloc(nr, sizeof(struct tracefs_cpu *));
-	for (i = 0; t->cpus && i < nr; i++) {
+	if (!t->cpus) {
+		warnx("tracing: no memory");
+		return -1;
+	}
+	for (i = 0; i < nr; i++) {
 		cpu = tracefs_cpu_open(t->instance, i, true);
 		if (!cpu) {
 			warn("tracing: opening the buffer of CPU %ld", i);

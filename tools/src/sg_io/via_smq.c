@@ -174,7 +174,10 @@ static int lend_memory(const struct worker *w, const struct smq_target *t,
 	return ret;
 }
 
-/* Stores how many requests slots may keep. If they may keep none, the first job or lane says so. */
+/*
+ * Stores how many requests slots may keep. If they may keep none on a device, the first job or lane
+ * says so, once for each device.
+ */
 static void ask_held(struct worker *w, struct smq_device *dev, struct target *target)
 {
 	bool first = target == w->run->targets;
@@ -186,8 +189,8 @@ static void ask_held(struct worker *w, struct smq_device *dev, struct target *ta
 	if (info.max_held || target->warned_unheld || w->lane != w->run->lanes)
 		return;
 	target->warned_unheld = true;
-	warnx("%s: no requests can be held: held_share is 0, or this kernel cannot hold them; "
-	      "slots run as with smq", target->dev->given);
+	warnx("%s: no requests can be held: held_share or the depth is too small, or this kernel "
+	      "cannot; slots run as with smq", target->dev->given);
 }
 
 static int open_target(struct worker *w, struct smq_target *t, struct target *target)
@@ -235,8 +238,8 @@ static int open_smq(struct worker *w)
 	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
 		p->copies--;
 	/*
-	 * If data is to be checked, READs must store it in the buffer of the worker's slot. Only
-	 * spare slots use that buffer.
+	 * If data is to be checked, READs must store it in the buffer of the worker's slot. Only a
+	 * spare slot uses the buffer of the worker's slot that runs it.
 	 */
 	p->prepared = run->check ? 0 : p->copies * run->file->nr;
 	p->taken = calloc(w->nr_slots, sizeof(*p->taken));

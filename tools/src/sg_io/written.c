@@ -73,8 +73,8 @@ static bool add_same(struct build *b, const struct cdb_op *op, size_t i)
 	__u64 lba = cdb_lba(op, cmd->cdb), n = cdb_blocks(op, cmd->cdb);
 
 	/* 0 blocks mean: to the end of the medium; if that is not known, to the greatest LBA. */
-	if (!n)
-		n = b->last_lba >= lba ? b->last_lba - lba + 1 : 0;
+	if (!n && b->last_lba >= lba)
+		n = b->last_lba - lba < ~0ULL ? b->last_lba - lba + 1 : ~0ULL;
 	return add(b, lba, n, i, !(bits_of(cmd) & WRITE_SAME_UNMAP));
 }
 
