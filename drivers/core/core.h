@@ -27,6 +27,8 @@
  * @hold: all held commands
  * @move: CPU hotplug, for policies that move commands
  * @raised: the host advertises more commands than the device takes; under @choice.lock
+ * @lowering: the host no longer does so, but commands beyond the depth may be in flight, for which
+ *	the layer keeps enforcing the inner depth; under @choice.lock
  * @eh: error handling
  * @faults: fault injection
  * @debugfs: the host's directory in debugfs smq/
@@ -43,6 +45,7 @@ struct smq_host_core {
 	struct smq_host_holds hold;
 	struct smq_host_move move;
 	bool raised;
+	bool lowering;
 	struct smq_host_eh eh;
 	struct smq_host_faults faults;
 	struct dentry *debugfs;

@@ -16,7 +16,7 @@
 #define SMQ_DEPTH_POLL_MS	10
 #define SMQ_DEPTH_DRAIN_MS	2000
 
-/* Sets up a new LUN's depth. The mid-layer has set queue_depth to smq_host_config.depth. */
+/* Sets up a new LUN's depth. The mid-layer has set queue_depth to the host's cmd_per_lun. */
 void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev)
 {
 	spin_lock_init(&depth->lock);
@@ -38,8 +38,8 @@ static int smq_depth_raised(const struct smq_host *host, const struct scsi_devic
 
 	lockdep_assert_held(&host->core->choice.lock);
 	/*
-	 * The mid-layer made this map, for the can_queue of that time, which may have been only
-	 * host->depth.
+	 * If the maps differ, the mid-layer made the LUN's map, for the can_queue of that time,
+	 * which may have been only host->depth.
 	 */
 	if (sdev->budget_map.map != depth->map)
 		most = min_t(unsigned int, host->depth, SMQ_MAX_DEPTH);
@@ -111,7 +111,7 @@ int smq_depth_configured(struct smq_host *host, struct scsi_device *sdev, struct
 	return err;
 }
 
-/* Records that the device refused a command, if this is the first refusal. Context: any. */
+/* Records since when the device refuses commands, if it did not refuse before. Context: any. */
 void smq_depth_refused(struct smq_depth *depth)
 {
 	if (!READ_ONCE(depth->refusing_since))
@@ -231,6 +231,7 @@ bool smq_depth_raise(struct smq_host *host)
 	if (uncounted)
 		return false;
 	host->core->raised = true;
+	host->core->lowering = false;
 	host->shost->can_queue = host->depth + host->extra;
 	shost_for_each_device(sdev, host->shost) {
 		const struct smq_depth *depth;
@@ -260,18 +261,13 @@ static bool smq_depth_is_beyond(struct request *rq, void *data)
 	return !*found;
 }
 
-/*
- * Advertises the current inner depth again, and waits until no commands are in flight
- * beyond it. Returns false if that took longer than SMQ_DEPTH_DRAIN_MS.
- */
-bool smq_depth_lower(struct smq_host *host)
+/* Advertises the current inner depth again. */
+static void smq_depth_advertise(struct smq_host *host)
 {
 	struct scsi_device *sdev;
-	unsigned int waited;
-	bool beyond = true;
 
-	lockdep_assert_held(&host->core->choice.lock);
 	host->core->raised = false;
+	host->core->lowering = true;
 	shost_for_each_device(sdev, host->shost) {
 		struct smq_depth *depth;
 
@@ -286,13 +282,34 @@ bool smq_depth_lower(struct smq_host *host)
 		sdev->max_queue_depth = READ_ONCE(depth->max);
 	}
 	host->shost->can_queue = host->depth;
-	for (waited = 0; waited < SMQ_DEPTH_DRAIN_MS && beyond; waited += SMQ_DEPTH_POLL_MS) {
-		beyond = false;
-		blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_depth_is_beyond, &beyond);
-		if (beyond)
-			msleep(SMQ_DEPTH_POLL_MS);
+}
+
+/*
+ * Advertises the current inner depth again, and waits until no commands are in flight beyond it.
+ * Returns false if that took longer than SMQ_DEPTH_DRAIN_MS: then the caller calls this again
+ * later, which does not wait.
+ */
+bool smq_depth_lower(struct smq_host *host)
+{
+	unsigned int waits = 0;
+
+	lockdep_assert_held(&host->core->choice.lock);
+	if (host->core->raised) {
+		smq_depth_advertise(host);
+		waits = SMQ_DEPTH_DRAIN_MS / SMQ_DEPTH_POLL_MS;
 	}
-	return !beyond;
+	while (host->core->lowering) {
+		bool beyond = false;
+
+		blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_depth_is_beyond, &beyond);
+		host->core->lowering = beyond;
+		if (!beyond)
+			break;
+		if (!waits--)
+			return false;
+		msleep(SMQ_DEPTH_POLL_MS);
+	}
+	return true;
 }
 
 /* Whether the inner depth of any LUN is below its maximum. */

@@ -118,10 +118,9 @@ static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy 
 		return choice->look_end - jiffies;
 	choice->looking = false;
 	choice->queued_at_look = queued;
-	if (host->core->raised && !smq_depth_lower(host)) {
-		/* More commands than the depth are in flight: keep counting them. */
+	/* While more commands than the depth are in flight, the layer keeps counting them. */
+	if (!smq_depth_lower(host))
 		return SMQ_USE_RETRY;
-	}
 	smq_use_swap(host, NULL);
 	smq_hold_kick_all(host);
 	WRITE_ONCE(choice->in_use, false);
@@ -194,8 +193,8 @@ void smq_use_begin(struct smq_host *host)
 void smq_use_end(struct smq_host *host)
 {
 	lockdep_assert_held(&host->core->choice.lock);
-	if (host->core->raised)
-		smq_depth_lower(host);
+	smq_depth_lower(host);
+	host->core->lowering = false;
 	if (rcu_access_pointer(host->policy))
 		smq_use_swap(host, NULL);
 }

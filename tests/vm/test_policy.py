@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kit import cdb
-from kit.debugfs import depths, doorbell
+from kit.debugfs import depths, doorbell, state
 from kit.delay import udelay_ns
 from kit.fiojob import fio, load_on, total_ios
 from kit.hold import TIMEOUT, get_param, set_param, with_params
@@ -107,6 +107,32 @@ def test_more_is_advertised_only_while_commands_are_held(hold):
         raise_depth(hold, 16)
         time.sleep(0.5)
         assert get_param("max_inflight") == 16
+
+
+@pytest.mark.limit(90)
+def test_depth_holds_while_commands_beyond_it_are_in_flight(hold):
+    """The policy has nothing to do, but commands for which more was advertised take 12 s: until
+    they have ended, the policy stays effective and the device gets no more than its depth."""
+    lun = hold.luns()[0]
+    choose(hold, "batch")
+    raise_depth(hold, 16)
+    with ThreadPoolExecutor(48) as pool:
+        # Two groups of the device's depth. The second one is slow; it begins when the first ends.
+        set_param("delay_us", 500_000)
+        slow = [pool.submit(read, lun, 60) for _ in range(32)]
+        wait_for("held commands", lambda: hold.stats()["held"] == 16)
+        set_param("delay_us", 12_000_000)
+        wait_for("the slow commands", lambda: hold.stats()["held"] == 0)
+        wait_for("the plain depth", lambda: depths(hold)[0] == 16, 20)
+        # smq_depth_lower() waits 2 s.
+        time.sleep(3)
+        set_param("max_inflight", 0)
+        set_param("delay_us", 0)
+        more = [pool.submit(read, lun, 60) for _ in range(16)]
+        assert all(job.result().good for job in more)
+        assert all(job.result().good for job in slow)
+        assert get_param("max_inflight") <= 16
+    wait_for("the end of the policy", lambda: state(hold)["effective"] == "direct", 20)
 
 
 @with_params(**EXPENSIVE | {"delay_us": 20000})
