@@ -45,8 +45,8 @@ static bool conv_offer_withdraw(void)
 /*
  * Opens a device's disk exclusively: until conv_disk_close() nothing can mount it or make it part
  * of another device. Return: a handle for conv_disk_close(); NULL if the device has no disk; an
- * ERR_PTR, which is -EBUSY if the disk is open. Prints a message after an error, unless the device
- * is offline. Context: may sleep.
+ * ERR_PTR, which is -EBUSY if the disk is open. Prints a message after an error, except after one
+ * other than -EBUSY on an offline device. Context: may sleep.
  */
 static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const char *what)
 {
@@ -277,7 +277,7 @@ static int conv_release(struct scsi_device *lower)
 	if (upper)
 		disk = conv_disk_hold(upper, "release");
 	/* An offline disk cannot be opened; that does not prevent its release. */
-	if (IS_ERR(disk) && PTR_ERR(disk) != -EBUSY)
+	if (IS_ERR(disk) && PTR_ERR(disk) != -EBUSY && !scsi_device_online(upper))
 		disk = NULL;
 	if (!IS_ERR(disk)) {
 		conv_give_back(lower);
