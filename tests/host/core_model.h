@@ -243,6 +243,8 @@ static void lld_commit(struct smq_hwq *hwq)
 		return;
 	explore_step("commit");
 	EXPLORE_EXPECT(explore_rcu()->nested[explore_self()]);
+	/* No doorbell rings during a reset. */
+	EXPLORE_EXPECT(!(world.quiet && world.host.frozen));
 	for (i = 0; i < nr_cmds; i++) {
 		if (world.command[i].cmd.hwq == hwq)
 			world.uncommitted &= ~(1 << i);

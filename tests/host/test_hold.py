@@ -105,6 +105,12 @@ PLANTED = {
     "a reset does not ring the doorbells": (EH, """
     smq_use_commit_all(reset->host);
 """, "", "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", "world.ended"),
+    "the doorbell rings during a reset": (USE, """
+        if (!READ_ONCE(host->frozen))
+            smq_policy_commit(host->hwq[i]);
+""", """
+        smq_policy_commit(host->hwq[i]);
+""", "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", "world.quiet"),
     "no doorbell for a batch during which the policy changes": (USE, """
             smq_policy_commit(host->hwq[i]);
 """, """
