@@ -72,7 +72,7 @@ struct conv_limits {
  * @told: the limits that the upper queue was last set to; only @limits_work and lun_configure use
  *	them
  * @limits_work: changes the limits of the upper queue; see limits.c
- * @no_tag: a command has found no lower tag since @room last ran
+ * @no_tag: a command has found no lower tag since @room last began to run
  * @room: allocates @spare, and waits for a tag of the lower queue for that; see room.c
  * @uppers: number of upper devices that use the claim, under conv_lock; the claim outlives them.
  *	The number is 2 while a deleted upper device still exists and a scan has added the LUN again

@@ -240,8 +240,8 @@ void conv_limits_mend(const struct scsi_cmnd *lower, struct scsi_cmnd *scmd)
 }
 
 /*
- * Sets up the limits. The first commands of the upper device are checked against them, before
- * conv_limits_take() is called.
+ * Sets the limits with which queue_cmd compares those of the lower queue, for the first commands of
+ * the upper device: these come before conv_limits_take().
  */
 void conv_limits_init(struct conv_lun *cl)
 {

@@ -113,7 +113,10 @@ static ssize_t rules_show(struct device_driver *drv, char *buf)
 	return len;
 }
 
-/* "WWID" adds a rule, "-WWID" removes it. Neither affects a device that exists already. */
+/*
+ * "WWID" adds a rule, "-WWID" removes it. Neither changes which devices are claimed now: a rule
+ * applies when our driver's probe is called for a device.
+ */
 static ssize_t rules_store(struct device_driver *drv, const char *buf, size_t count)
 {
 	char *text = kstrndup(buf, count, GFP_KERNEL), *wwid;

@@ -12,8 +12,9 @@ struct smq_lun_core;
 
 /**
  * struct smq_choice - the policy that a host has chosen
- * @lock: held while the policy or a depth changes, and while a LUN is set up or removed; a mutex,
- *	because all of this may sleep. Protects @policy, @knobs, @looking and smq_host_core.raised
+ * @lock: held while the policy or an advertised depth changes, while queue_depth is written, and
+ *	while a LUN is set up or removed; a mutex, because all of this may sleep. Protects @policy,
+ *	@knobs, @looking and smq_host_core.raised and lowering
  * @policy: the chosen policy, NULL for "direct"; smq_host.policy is the same, or NULL while
  *	the policy has nothing to do. Read inside an RCU read-side section
  * @knobs: settings of all policies, struct smq_knobs.node

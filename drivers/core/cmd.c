@@ -36,8 +36,8 @@ bool smq_cmd_own(struct smq_cmd *cmd)
 }
 
 /*
- * If the submitter is still in queue_cmd, leaves the end of the command to the submitter and
- * returns true. Fully ordered.
+ * If the command is between smq_cmd_enter() and smq_cmd_leave(), leaves its end to the submitter
+ * and returns true. Fully ordered.
  */
 static bool smq_cmd_leave_ended(struct smq_cmd *cmd)
 {
@@ -74,13 +74,13 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 	while (unlikely(!*mine)) {
 		int state = atomic_read(&cmd->state);
 
-		/* SMQ_OWNED: the submitter has left queue_cmd since smq_cmd_own() failed; retry. */
+		/* SMQ_OWNED: smq_cmd_leave() was called since smq_cmd_own() failed; retry. */
 		if (state != SMQ_SUBMITTING && state != SMQ_OWNED)
 			return false;
 		*mine = smq_cmd_leave_ended(cmd);
 		if (*mine)
 			return false;
-		/* The submitter has left queue_cmd meanwhile. */
+		/* The submitter has called smq_cmd_leave() meanwhile. */
 		*mine = smq_cmd_own(cmd);
 	}
 	if (static_branch_unlikely(&smq_faults) && cmd->fault && smq_fault_after(cmd))

@@ -229,7 +229,7 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 	if (!reset->held_only)
 		flush_workqueue(reset->host->core->wq);
 	WRITE_ONCE(reset->host->frozen, false);
-	/* If the effective policy changed during the reset, no doorbell was rung: ring now. */
+	/* A change of policy, or the policy "bucket", may have left out a doorbell. */
 	smq_use_commit_all(reset->host);
 	smq_block_host(reset->host, false);
 	smq_hold_kick_all(reset->host);

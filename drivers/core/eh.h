@@ -9,8 +9,8 @@
 
 /**
  * struct smq_host_eh - error handling of a host
- * @lock: held during a reset, so that only one runs at a time, and briefly by the removal of the
- *	host and of its LUNs; a mutex, because resets sleep
+ * @lock: held during a reset, so that only one runs at a time; also taken by a failed abort, and by
+ *	the removal of the host and of its LUNs; a mutex, because resets sleep
  * @removing: the host is being removed: no more resets by ioctl or changes of policy. Written
  *	under @lock, read under @lock or the policy lock. After removal has set this, it takes
  *	and drops the policy lock, to wait for a change of policy that did not see it

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Calls the operations of the effective policy for a command on its way between the mid-layer and
- * the LLD. For the policies of this module, operations that are called for every command are direct
- * calls.
+ * the LLD. For the policies of this module, the operations passes, passed, queue and done are
+ * direct calls.
  */
 #include <linux/export.h>
 #include <linux/indirect_call_wrapper.h>

@@ -90,7 +90,10 @@ static void lio_queue_tm_rsp(struct se_cmd *se)
 	lio_tmf_answered(se, se->se_tmr_req->response);
 }
 
-/* LIO will not respond to this command, so the command keeps the result that lio_submit() set. */
+/*
+ * LIO will not respond. A command keeps the result that lio_submit() set; the waiter of a task
+ * management function gets an answer here.
+ */
 static void lio_aborted_task(struct se_cmd *se)
 {
 	if (se->se_cmd_flags & SCF_SCSI_TMR_CDB)

@@ -76,7 +76,7 @@ static __always_inline void lio_execute(struct se_cmd *se)
  * Gives a command to LIO. If @here, LIO executes it before this function returns; otherwise a
  * worker of LIO executes it. The task attribute is always SIMPLE: the mid-layer uses no other.
  * Return: SMQ_DONE if the command has ended and the caller must complete it; SMQ_QUEUED if LIO
- * completes it later, or if a worker of LIO has already completed it.
+ * completes it later or has already completed it.
  */
 static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here)
 {

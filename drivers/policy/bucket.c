@@ -125,7 +125,7 @@ static void smq_bucket_issue(struct smq_bucket *choice, bool commit)
 
 	if (!list_empty(&q->taken))
 		smq_policy_issue(q->hwq, &q->taken, true);
-	/* No doorbell while the host is frozen: the reset ends the LLD's commands. */
+	/* No doorbell while the host is frozen: smq_reset_end() rings all doorbells. */
 	else if (commit && !READ_ONCE(q->hwq->host->frozen))
 		smq_policy_commit(q->hwq);
 }
@@ -284,7 +284,7 @@ static bool bucket_has_use(struct smq_policy *policy)
 	if (all - host->all < SMQ_BUCKET_ENOUGH) {
 		if (time_before(jiffies, host->since + SMQ_POLICY_LOOK))
 			return host->pays;
-		/* A whole look brought too few commands: no policy could gain anything. */
+		/* Too few commands in the time of a look: no policy could gain anything. */
 		host->pays = !READ_ONCE(knobs->share);
 	}
 	host->all = all;

@@ -243,7 +243,7 @@ static inline struct ram_lun *ram_scmd_lun(const struct scsi_cmnd *scmd)
  * @action: service action, if @has_action
  * @has_action: bits 0 to 4 of byte 1 are the service action, which identifies the command together
  *	with @opcode
- * @medium: accesses the medium: refused while the unit is stopped
+ * @medium: needs a started unit: refused while the unit is stopped
  * @ua_exempt: is executed although a unit attention is pending (SPC-5, 5.14)
  * @sleeps: runs in the worker
  * @usage: CDB usage data as REPORT SUPPORTED OPERATION CODES returns it (SPC-5, 6.38): the

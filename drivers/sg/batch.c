@@ -167,7 +167,7 @@ SMQ_URING_TASK_FN(smqsg_batch_task_work, smqsg_batch_post_cqe)
 /**
  * smqsg_batch_post_cqe() - posts the CQE of a batch that has ended
  * @ioucmd: its SQE
- * @issue_flags: from io_uring
+ * @issue_flags: IO_URING_F_*, from io_uring for task work; a poller sets them itself
  *
  * Runs in the task that submitted the SQE, or in a poller of its file.
  */

@@ -30,9 +30,9 @@ static void smqsg_batch_orphan(struct work_struct *work)
 
 /*
  * Returns whether the caller has a pending signal that kills it or that it handles. The caller also
- * wakes up for signals that only stop or continue it, a debugger, the freezer of cgroup v2, and
- * task work of its own io_uring. Those do not count: the caller handles them when it returns to
- * user space.
+ * wakes up for signals that only stop or continue it, a debugger, a freezer, and task work of its
+ * own io_uring. Those do not count: smqsg_batch_sleep() handles the freezers of the system and of
+ * cgroup v1, and the caller handles the others when it returns to user space.
  */
 static bool smqsg_signalled(void)
 {

@@ -82,9 +82,9 @@ void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct p
  * @fd: the file
  * @rq: the request, with its bio or without data
  *
- * Prepares the command if it has no data, or if its data is one piece of memory; otherwise leaves
- * the preparation to the mid-layer. The bio stays, because it holds the references to the pages.
- * The caller sets the CDB and its length. Any context.
+ * Prepares the command if smqsg_bioless_may() allows it and its data is none or one piece of
+ * memory; otherwise leaves the preparation to the mid-layer. The bio stays, because it holds the
+ * references to the pages. The caller sets the CDB and its length. Any context.
  */
 void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq)
 {

@@ -138,8 +138,8 @@ static bool smqsg_page_is_of_file(struct page *page)
 }
 
 /*
- * Adds pinned pages. Returns how many bytes were added; or -EOPNOTSUPP if a page belongs to a file,
- * and then adds none of @pages and unpins all of them.
+ * Adds pinned pages. Returns how many bytes were added. If the device may write to the buffer and a
+ * page belongs to a file: adds none of @pages, unpins all of them, and returns -EOPNOTSUPP.
  */
 static int smqsg_buffer_add_pages(struct smqsg_buffer *buffer, struct page **pages, int nr,
 				  u32 offset, u32 done)

@@ -83,7 +83,7 @@ void smqsg_lba_set(u8 *cdb, u64 lba)
 	}
 }
 
-/* Returns the byte with RDPROTECT, WRPROTECT, VRPROTECT or ORPROTECT; 0: the CDB has none. */
+/* Returns which byte has RDPROTECT, WRPROTECT, VRPROTECT or ORPROTECT in bits 7 to 5; 0: none. */
 static unsigned int smqsg_protect_byte(const u8 *cdb)
 {
 	switch (cdb[0]) {

@@ -151,7 +151,8 @@ static void smqsg_cmd_del(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  * smqsg_cmd_leave() - takes a command out of its file's list
  * @cmd: the command, not running
  *
- * When this function returns, smqsg_cmd_ended() no longer uses the command or the file.
+ * When this function returns, smqsg_cmd_ended() no longer uses the command, and uses the file only
+ * if it has a reference of its own.
  */
 void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 {

@@ -2,9 +2,9 @@
 /*
  * The ioctls of /dev/sgN.
  *
- * There is no reserved buffer: data is transferred directly to and from the user's memory. The size
- * set by SG_SET_RESERVED_SIZE is only reported back, because programs use it as the largest
- * transfer.
+ * There is no reserved buffer: data is transferred directly to and from the user's memory. So the
+ * size set by SG_SET_RESERVED_SIZE has no effect. It is reported back, because programs use it as
+ * the largest transfer.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

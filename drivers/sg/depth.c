@@ -11,9 +11,10 @@
  * dispatcher first makes every CPU give back the places that it keeps.
  *
  * Block I/O of the same device is queued by the block layer. If block I/O waits for a place, the
- * mid-layer raises sdev->restarts. (It never does so for a command of this module, because this
- * module never takes more than the depth.) This module then leaves the device's last place free for
- * a while; with a depth of 1, block I/O and this module take turns.
+ * mid-layer raises sdev->restarts. (It also does so for a command of this module if others have
+ * too many places, or if the device is blocked. This module alone never takes more than the depth.)
+ * This module then leaves the device's last place free for a while; with a depth of 1, block I/O
+ * and this module take turns.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -309,7 +310,7 @@ bool smqsg_wait_full(const struct smqsg_fd *fd)
 }
 
 /**
- * smqsg_wait_refused() - counts a command that is refused because its file's queue is full
+ * smqsg_wait_refused() - counts a command that gets EAGAIN because it may not wait
  * @fd: the file
  *
  * Return: -EAGAIN, for the command. Any context.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Straight issue: the submitter itself calls queue_rq() with a request, and bypasses the plug.
+ * Straight issue: the context that sends a request itself calls queue_rq(), and bypasses the plug.
  */
 #include <linux/blk-mq.h>
 #include <linux/sbitmap.h>
@@ -65,7 +65,7 @@ static __always_inline bool smqsg_direct_send(struct request *rq, int *last_toke
 	 */
 	if ((hctx->flags & BLK_MQ_F_BLOCKING) || q->elevator)
 		return false;
-	/* Quiescing or stopping the queue includes a wait for RCU readers that began before. */
+	/* Quiescing waits for RCU readers that began before. Stopping an hctx waits for nothing. */
 	rcu_read_lock();
 	if (blk_queue_quiesced(q) || test_bit(BLK_MQ_S_STOPPED, &hctx->state) ||
 	    !list_empty_careful(&hctx->dispatch))

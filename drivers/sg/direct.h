@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Straight issue: the submitter itself calls queue_rq() with a request, and bypasses the plug.
+ * Straight issue: the context that sends a request itself calls queue_rq(), and bypasses the plug.
  */
 #ifndef SMQSG_DIRECT_H
 #define SMQSG_DIRECT_H

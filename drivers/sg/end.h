@@ -25,7 +25,7 @@ static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
 /**
  * smqsg_slot_post_cqe() - posts the CQE of a slot that was run alone, not in a batch
  * @ioucmd: its SQE
- * @issue_flags: the flags that io_uring passed to the caller
+ * @issue_flags: IO_URING_F_*, from io_uring for task work; a poller sets them itself
  *
  * Runs in the task that submitted the SQE, or in a poller of its file.
  */

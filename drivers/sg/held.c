@@ -263,10 +263,10 @@ static void smqsg_held_look(struct work_struct *work)
 }
 
 /**
- * smqsg_held_give_back() - gives back idle requests that exceed the limits
+ * smqsg_held_give_back() - gives back the idle requests of files over their limits
  * @sg: the node; once its device is removed, no request may be kept
  *
- * Process context. Does not wait.
+ * Also gives back what the look would. Process context. Does not wait.
  */
 void smqsg_held_give_back(struct smqsg_dev *sg)
 {
@@ -350,7 +350,7 @@ int smqsg_held_setup(struct smqsg_fd *fd, u32 slots, u32 share)
 
 	if (!SMQ_CAN_HOLD || !share)
 		return 0;
-	/* The host has only can_queue tags to keep, and smqsg_slot.held has 16 bits. */
+	/* A device's depth is at most can_queue, and smqsg_slot.held has 16 bits. */
 	nr = min3(slots, (u32)fd->sdev->host->can_queue, (u32)U16_MAX);
 	held = kvcalloc(nr + 1, sizeof(*held), GFP_KERNEL_ACCOUNT);
 	if (!held)

@@ -14,8 +14,8 @@
  * @want: how many, at least 1
  *
  * Return: how many places were reserved, 0 to @want. 0 while any command waits, because waiting
- * commands come first; see smqsg_wait(). The caller gives each place back by smqsg_unreserve() or
- * smqsg_release(). Process context.
+ * commands come first; see smqsg_wait(). The end of a sent command gives its place back by
+ * smqsg_release(). The caller gives back the others by smqsg_unreserve(). Process context.
  */
 static __always_inline unsigned int smqsg_reserve(struct smqsg_fd *fd, unsigned int want)
 {

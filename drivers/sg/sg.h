@@ -4,9 +4,9 @@
  *
  * Each scsi_device has a node (struct smqsg_dev), each open file a struct smqsg_fd. A command is in
  * flight from the reservation of its place (reserve.h) to the place's release; reservations never
- * exceed the device's depth. A command without a place waits in its file's queue. The dispatcher
- * reserves a place for it and calls smqsg_waiter.grant. A command whose caller gives up, or whose
- * device goes away, leaves the queue without a place.
+ * exceed the device's depth. A command without a place waits in its file's queue, until the
+ * dispatcher reserves a place for it and calls smqsg_waiter.grant, or until its waiting ends: its
+ * deadline has passed, it is cancelled, its task ends, or its device is removed or claimed.
  */
 #ifndef SMQSG_H
 #define SMQSG_H
@@ -103,8 +103,8 @@ struct smqsg_batch_pool;
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @held: its held requests
  * @depth: places in flight
- * @polled: its polled commands, in the cache line of @depth: reserving a place writes both, and so
- *	does releasing it
+ * @polled: its polled commands, in the cache line of @depth: the end of a polled command writes
+ *	both
  * @wait: its waiting commands
  * @v3: its commands of interface 3
  * @sibling: in smqsg_dev.files
@@ -138,8 +138,8 @@ struct smqsg_fd {
 
 #if defined(CONFIG_SMP) && L1_CACHE_BYTES >= 64
 /*
- * A run reads two cache lines, and one more for held requests. Reserving a place and releasing it
- * write one other line.
+ * A run reads two cache lines, and one more for held requests. Reserving a place, and the end of a
+ * command, polled or not, write one other line.
  */
 static_assert(offsetofend(struct smqsg_fd, pool) <= 2 * L1_CACHE_BYTES);
 static_assert(offsetofend(struct smqsg_fd_held, over_limit) <= L1_CACHE_BYTES);

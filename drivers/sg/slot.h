@@ -52,8 +52,9 @@ static_assert(sizeof(struct smqsg_slot) == 64);
 /**
  * struct smqsg_fd_slots - slots of a file
  * @array: @nr slots
- * @busy: a bit per slot, set while the slot is in flight or being filled. Atomic: the submitter
- *	takes it (acquire), the command's end gives it back (release). In cache lines of its own
+ * @busy: a bit per slot, set while the slot's run waits or is in flight, or while the slot is being
+ *	filled. Atomic: the submitter takes it (acquire), the command's end gives it back
+ *	(release). In cache lines of its own
  * @status: the mapped array, whose elements are @status_stride bytes apart. Like @array and @busy
  *	it is charged to the memory cgroup of the task that calls SMQ_SG_SETUP: nothing else bounds
  *	the memory of all files

@@ -7,7 +7,7 @@ static struct scsi_cmnd *vs_scmd(struct vs_cmd *vc)
 	return smq_cmd_to_scmd(container_of((void *)vc, struct smq_cmd, priv));
 }
 
-/* Sets result, residual and sense data of a command whose response is not all zeros. */
+/* Sets result, residual and sense data of a command that did not end with plain success. */
 static noinline void vs_result(struct vs_dev *vs, struct vs_cmd *vc, struct scsi_cmnd *scmd)
 {
 	static const u8 host_bytes[] = {

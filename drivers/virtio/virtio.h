@@ -136,7 +136,7 @@ struct vs_tmf {
  * @event: the event queue, NULL while there is none
  * @events_end: no more events are handled
  * @event_work: handles events, in the order in which they came
- * @events: the buffers for events. While @event is set, the device has all of them whenever
+ * @events: the buffers for events. While @event is set, all are in the event queue whenever
  *	@event_lock is not held
  *
  * Lifetime: probe to remove.

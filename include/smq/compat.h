@@ -198,7 +198,7 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 #endif
 
 /**
- * smq_rq_has_tag() - does what the block layer does when it first dispatches a new request
+ * smq_rq_has_tag() - does for a request's tag what the block layer does at the first dispatch
  * @rq: a request that is not counted yet, of a queue without an elevator
  *
  * If several queues share the tags, the request is counted for its queue. After the call a walk

@@ -30,7 +30,7 @@ struct smq_policy_lun;
  * struct smq_policy_ops - a dispatch policy as the layer sees it
  * @name: in sysfs, 1 to 31 characters. The policy's module has MODULE_ALIAS("smq-policy-" NAME):
  *	the layer loads it when this name is written
- * @owner: THIS_MODULE; referenced while a host has chosen the policy
+ * @owner: THIS_MODULE; referenced from the choice by a host until @exit has returned
  * @holds: it may hold commands. The layer then advertises more than the device takes
  *	(can_queue, queue_depth), and calls @queue only for a command that has room in
  *	its LUN's inner depth. A command that ends with TASK SET FULL, or that the LLD
@@ -50,9 +50,9 @@ struct smq_policy_lun;
  *	timeout if that is less
  *
  * @init_knobs: sets the defaults. May sleep. Optional.
- * @init: called when a host chooses the policy. Returns 0; or a negative errno, after a message, if
- *	the policy does not suit the host: @exit is not called then. May sleep, under the host's
- *	policy lock. Optional.
+ * @init: called when a host chooses the policy. Returns 0, or a negative errno if the host cannot
+ *	have the policy (after a message, unless it is -ENOMEM): @exit is not called then. May
+ *	sleep, under the host's policy lock. Optional.
  * @exit: undoes @init, when the last command that the policy saw has ended and no operation runs.
  *	May sleep. Optional.
  * @init_hwq: sets up the area of a hardware queue, after @init; may sleep. Optional.
@@ -86,8 +86,9 @@ struct smq_policy_lun;
  *	queue_cmd: process context, interrupts on, inside an RCU read-side section: may
  *	not sleep; holds no lock.
  * @done: a command that @queue was called for has left the policy: it was completed, refused by the
- *	LLD, or taken by error handling from the LLD or from a struct smq_hold. Called once for each
- *	call of @queue. Context: any, inside an RCU read-side section; may not sleep. Optional.
+ *	LLD, taken by error handling from the LLD or from a struct smq_hold, or returned to the
+ *	mid-layer. Called once for each call of @queue. Context: any, inside an RCU read-side
+ *	section; may not sleep. Optional.
  * @refused: the hardware queue that @queue has named, cmd->hwq, has no room: the command
  *	goes to @hwq, its own, instead. Context: as @queue. Optional.
  * @last: the block layer's batch is over, and its last command did not reach @queue. Context: as

@@ -27,7 +27,7 @@ static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
 #endif
 }
 
-/* Since 6.19 a command is ended by two functions: one for CQEs of 16 bytes, one for 32 bytes. */
+/* Since 6.19 two functions can end a command: one for CQEs of 16 bytes, one for 32 bytes. */
 static inline void smq_uring_done(struct io_uring_cmd *ioucmd, int result,
 				  unsigned int issue_flags)
 {

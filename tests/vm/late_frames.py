@@ -147,8 +147,9 @@ def late(milliseconds):
              "limit 100000",
              f"filter add {device} parent 1: protocol 0x{FCOE:x} prio 1 u32 match u8 "
              f"0x{DATA:02x} 0xff at {HEADER} flowid 1:3")
+    run("tc", *lines[0].split())
     try:
-        for line in lines:
+        for line in lines[1:]:
             run("tc", *line.split())
         yield
     finally:

@@ -351,7 +351,8 @@ struct smq_sg_status {
  * EOPNOTSUPP: the CDB has no LBA that could be replaced, or the ring is polled and the host has no
  * poll queue. EPERM: the slot belongs to other credentials. ERANGE: @lba does not fit the CDB, or
  * the data does not fit @buffer. ETIMEDOUT: the command waited for a place in the device's queue
- * depth for as long as its timeout; in a batch, for 60 s since the batch last got a place.
+ * depth for as long as its timeout; in a batch, for 60 s since it began to wait or
+ * last made progress.
  */
 struct smq_sg_run {
 	__u32 slot;
@@ -399,8 +400,8 @@ struct smq_sg_batch {
  * For SMQ_SG_RUN, which waits until all commands have ended. EINTR: the caller got a signal that
  * kills it or that it handles. Commands in flight end by themselves, and their status is written;
  * commands that waited did not run, and their result is -ECANCELED. SIGSTOP, a debugger and the
- * freezer of cgroup v2 stop the caller only after its commands have ended. Suspend does not wait
- * for them.
+ * freezer of cgroup v2 stop the caller only after its commands have ended. Suspend and the freezer
+ * of cgroup v1 freeze the caller even while its commands are in flight.
  */
 struct smq_sg_run_batch {
 	struct smq_sg_batch batch;
@@ -453,8 +454,8 @@ struct smq_sg_cancel {
  * user until the command has ended, unless the data is in a registered buffer. If that exceeds
  * RLIMIT_MEMLOCK, without CAP_IPC_LOCK, the command does not wait and ends with EAGAIN, as when
  * max_waiting commands wait. If a waiting command ends without having been sent (ETIMEDOUT,
- * ECANCELED, ENODEV), it may write zeros to its memory for data-in: this happens if data-in has to
- * be copied there, because the device cannot reach that memory.
+ * ECANCELED, ENODEV), it may write zeros to its memory for data-in. This happens if data-in has to
+ * be copied, for example because the memory is not aligned or the device cannot reach it.
  *
  * @request: address of the CDB
  * @request_len: length of the CDB, 1 to SMQ_SG_MAX_CDB bytes

@@ -104,8 +104,8 @@ def every(call: Callable[[], None], after: Callable[[Attempt], None],
         assert one.errno in (0, *clean), f"{one} is not an expected error"
         after(one)
         if not one.injected:
-            print(f"{len(done) - 1} of {number - 1} allocations failed; in {len(refused(done))} of "
-                  "these attempts the call returned an error")
+            print(f"{len(done) - 1} of the first {number - 1} allocations failed; in "
+                  f"{len(refused(done))} of these attempts the call returned an error")
             return done
     raise AssertionError(f"still failing after {MOST} allocations")
 

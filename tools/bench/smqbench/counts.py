@@ -70,8 +70,6 @@ def cells(log: GuestLog, folder: Path, icount: bool = True) -> Cells:
     long one."""
     symbols: dict[int, Symbols] = {}
     result: Cells = {}
-    if len(log.runs) % 2:
-        raise BenchError(f"{log.runs[-1].row} {log.runs[-1].workload}: its second run is missing")
     for small, large in zip(log.runs[::2], log.runs[1::2]):
         key = small.row, small.workload
         if key != (large.row, large.workload) or small.repeat != large.repeat:
@@ -88,6 +86,8 @@ def cells(log: GuestLog, folder: Path, icount: bool = True) -> Cells:
         cell = result.setdefault(key, Cell())
         cell.values.append((large.figures["insns"] - small.figures["insns"]) / ios)
         cell.profiles.append(halves[1].combine(halves[0], -1).divided(ios))
+    if len(log.runs) % 2:
+        raise BenchError(f"{log.runs[-1].row} {log.runs[-1].workload}: its second run is missing")
     for cell in result.values():
         total = Profile()
         for one in cell.profiles:

@@ -59,9 +59,12 @@ def batch(options: Namespace, folder: Path) -> FigureSet:
 
 def _lines(path: Path) -> list[dict]:
     try:
-        return [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
+        lines = [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
     except (OSError, ValueError) as error:
         raise BenchError(f"the guest's output cannot be read: {error}") from error
+    if not all(isinstance(line, dict) for line in lines):
+        raise BenchError("the guest's output cannot be read: a line is no object")
+    return lines
 
 
 def _read(path: Path, command: str) -> FigureSet:
