@@ -10,9 +10,9 @@ ERROR, WARNING, NOTE = LEVELS = ("error", "warning", "note")
 
 @dataclass
 class Finding:
-    """The result of a check. check: the name of the check; where: the objects that the
-    finding is about, most of them in sysfs; commands: lines for a root shell, one for each object or one for all. If there are
-    no commands, the setting cannot be changed."""
+    """The result of a check. check: the name of the check; where: the objects that the finding is
+    about, most of them in sysfs; commands: lines for a root shell, one for each object or one for
+    all. If there are no commands, the setting cannot be changed."""
 
     check: str
     level: str
