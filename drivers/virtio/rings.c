@@ -51,7 +51,7 @@ static int vs_limits(struct vs_dev *vs, unsigned int ring)
 		vs->max_sg = max_sg;
 		return 0;
 	}
-	/* The mid-layer keeps both limits as they were when the host was added: refuse lower ones. */
+	/* The mid-layer keeps the limits from when the host was added: refuse lower ones. */
 	if (ring < vs->ring || max_sg < vs->max_sg) {
 		dev_err(&vs->vdev->dev,
 			"lower limits than before: %u descriptors per queue, %u pieces per command; were %u and %u\n",
