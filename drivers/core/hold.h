@@ -22,16 +22,16 @@
 
 /**
  * struct smq_host_holds - all held commands of a host
- * @lock: protects @lists
+ * @lock: protects @lists, and a LUN that smq_lun_room() uses from smq_sdev_destroy()
  * @lists: each struct smq_hold of the host
- * @wq: runs the work items of the lists, and @look; WQ_HIGHPRI, so that deferred commands, which
- *	may compute for long, run in other workers of the CPU
+ * @wq: runs the work items of the lists, and @look; WQ_HIGHPRI, so that these do not wait behind
+ *	deferred commands, which may use the CPU for long in its workers of normal priority
  * @look: returns commands to the mid-layer; runs while any command is held
  *
  * Lives as long as the host.
  */
 struct smq_host_holds {
-	spinlock_t lock;	/* protects @lists */
+	spinlock_t lock;	/* see above */
 	struct list_head lists;
 	struct workqueue_struct *wq;
 	struct delayed_work look;

@@ -70,14 +70,19 @@ EXPORT_SYMBOL_GPL(smq_sdev_configure);
  * LUN has commands in flight, when one of those ends. The call has no effect on a command
  * whose refusal has not reached the mid-layer yet.
  *
- * Context: any; @sdev is referenced, or has commands.
+ * Context: any; @sdev is referenced, or has commands. The LUN may have been removed.
  */
 void smq_lun_room(struct scsi_device *sdev)
 {
-	struct smq_depth *depth = &smq_sdev_to_core(sdev)->depth;
+	struct smq_host_holds *holds = &smq_sdev_to_host(sdev)->core->hold;
+	struct smq_lun *lun;
+	unsigned long flags;
 
-	if (smq_depth_has_waiting(depth))
-		smq_hold_kick(&depth->wait);
+	spin_lock_irqsave(&holds->lock, flags);
+	lun = smq_sdev_to_lun(sdev);
+	if (lun && smq_depth_has_waiting(&lun->core->depth))
+		smq_hold_kick(&lun->core->depth.wait);
+	spin_unlock_irqrestore(&holds->lock, flags);
 	/*
 	 * While a blocked LUN has commands in flight, the mid-layer queues no more to it. So clear
 	 * the block, as a completion does.
@@ -107,8 +112,13 @@ void smq_sdev_destroy(struct scsi_device *sdev)
 
 	mutex_lock(&host->core->eh.lock);
 	mutex_lock(&host->core->choice.lock);
-	/* Code that walks the host's LUNs under choice.lock skips a LUN without hostdata. */
+	/*
+	 * Code that walks the host's LUNs under choice.lock skips a LUN without hostdata, and so
+	 * does smq_lun_room() under the lock of the lists.
+	 */
+	spin_lock_irq(&host->core->hold.lock);
 	sdev->hostdata = NULL;
+	spin_unlock_irq(&host->core->hold.lock);
 	/* Do this before the policy's part is freed: the list's dispatch uses that part. */
 	smq_hold_exit(&lun->core->depth.wait);
 	smq_policy_remove_lun(lun->core);

@@ -106,6 +106,10 @@ static bool fail_host_reset;
 module_param(fail_host_reset, bool, 0644);
 MODULE_PARM_DESC(fail_host_reset, "the host reset takes all commands back, but returns an error");
 
+static unsigned int room_ms;
+module_param(room_ms, uint, 0644);
+MODULE_PARM_DESC(room_ms, "time from opening the LUNs to smq_lun_room(), in ms");
+
 static unsigned int reset_ms;
 module_param(reset_ms, uint, 0644);
 MODULE_PARM_DESC(reset_ms, "duration of a LUN reset, in ms");
@@ -489,8 +493,10 @@ static int hold_set_closed(const char *val, const struct kernel_param *kp)
 	mutex_lock(&hold_lock);
 	err = param_set_bool(val, kp);
 	if (!err && !closed && hold_host) {
-		shost_for_each_device(sdev, hold_host->shost)
+		shost_for_each_device(sdev, hold_host->shost) {
+			msleep(room_ms);
 			smq_lun_room(sdev);
+		}
 	}
 	mutex_unlock(&hold_lock);
 	return err;

@@ -253,6 +253,22 @@ def test_waiting_commands_are_issued_when_their_lun_has_room(hold, policy):
         assert slow.result() == 0
 
 
+def test_lun_that_was_deleted_may_have_room(hold):
+    """The LLD says that a LUN has room after the LUN was deleted: the reference that the LLD has is
+    enough."""
+    lun = hold.luns()[0]
+    set_param("closed", 1)
+    set_param("room_ms", 1500)
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(set_param, "closed", 0)
+        time.sleep(0.3)
+        delete(lun)
+        assert not opening.done()
+        opening.result(20)
+    set_param("room_ms", 0)
+    assert read(find_again(hold, lun).sg, 20) == 0
+
+
 @with_params(depth=32)
 def test_lld_sets_limits_of_a_new_lun(hold):
     """When a LUN is found the LLD sets its limits and its depth, or refuses the LUN. The LLD can
