@@ -221,8 +221,8 @@ static struct smq_cmd *smq_wait_next(struct smq_depth *depth, struct smq_policy_
 	if (cmd)
 		return cmd;
 	/*
-	 * Fully ordered: a command whose CPU set @listed before this is in a list by now, and the
-	 * second call of next() finds it.
+	 * The exchange is fully ordered: if a CPU set @listed before it, that CPU's command is
+	 * already in a list, and the second call of next() finds it.
 	 */
 	if (!atomic_xchg(&depth->listed, 0))
 		return NULL;
@@ -272,8 +272,8 @@ void smq_wait_dispatch_lun(struct smq_hold *hold)
 		else
 			/*
 			 * @listed may still be set by an earlier policy. Clearing it loses no
-			 * command: a policy with lists adds the first one a grace period after the
-			 * LUN got the policy.
+			 * command: a policy with lists adds its first one no earlier than a grace
+			 * period after the LUN got the policy, when this RCU section is over.
 			 */
 			atomic_set(&depth->listed, 0);
 	}
@@ -336,7 +336,7 @@ static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool f
 	struct smq_policy_cmd *seen = cmd->seen;
 
 	smq_seen_done(cmd);
-	/* While the inner depth is kept, an uncounted command must first get room in its LUN. */
+	/* If the chosen policy holds commands, an uncounted one must first get room in its LUN. */
 	if ((st == SMQ_HWQ_BUSY || st == SMQ_HOST_BUSY) &&
 	    (seen->flags & SMQ_SEEN_COUNTED || !smq_host_holds(cmd->hwq->host))) {
 		smq_wait_hold_for_hwq(cmd);

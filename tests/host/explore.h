@@ -2,8 +2,8 @@
 /*
  * Runs a few threads of plain C through every interleaving of their steps. A step is an atomic
  * operation, or code that the program marks as a step. The explorer is for the state machines of
- * drivers/policy. A program includes their headers after this one, because this file defines the
- * kernel's atomic operations under their names.
+ * drivers/policy and drivers/core. A program includes their headers after this one, because this
+ * file defines functions with the names of the kernel's atomic operations.
  *
  * A thread runs alone until it begins its next step. The explorer tries all orders of
  * steps. If two orders lead to the same state, it continues only one of them. A state is the memory
@@ -63,7 +63,7 @@ struct explore {
 /* Explores. If a promise is broken, prints the steps that led there, and exits. */
 void explore(struct explore *what);
 
-/* In a thread: the next step begins. @what: its name in what explore_fail() prints. */
+/* In a thread: the next step begins. @what: the step's name, which explore_fail() prints. */
 void explore_step(const char *what);
 /* In a thread: the next step begins, once @ready(@arg) returns true. */
 void explore_wait(bool (*ready)(long arg), long arg, const char *what);

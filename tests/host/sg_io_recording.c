@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 	w.out = stdout;
 	recording_write(&r, &w);
 	printf("written %llu left out %llu most %u cpus %u ends %llu not good %llu full %d\n",
-	       w.nr_written, w.nr_left_out, r.most, recording_cpus(&r), r.latency.count,
+	       w.nr_written, w.nr_left_out, r.most_in_flight, recording_cpus(&r), r.latency.count,
 	       r.not_good, r.full);
 	recording_free(&r);
 	return 0;

@@ -12,6 +12,7 @@ from kit.sgio import DID_TIME_OUT, SgDev
 READ = bytes.fromhex("28000000000000000800")
 WRITE = bytes.fromhex("2a000000000000000800")
 TUR = bytes(6)
+DID_BUS_BUSY = 2
 
 STATUS = [0x02, 0x04, 0x08, 0x18, 0x28, 0x30, 0x40]
 # DID_NO_CONNECT to DID_TRANSPORT_MARGINAL, except DID_IMM_RETRY and DID_REQUEUE: after these two
@@ -34,16 +35,14 @@ ENDS = [*({"result": status} for status in STATUS),
 
 
 def ends(dev):
-    """The results of a READ and a WRITE, for each of ENDS. The device gives a busy answer to the
-    first attempt only, and any other answer to every attempt."""
+    """The results of a READ and a WRITE, for each of ENDS. The device gives an answer that asks for
+    another attempt to the first attempt only, and any other answer to every attempt."""
     results = []
     for end in ENDS:
         for name in ("result", "resid", "sense"):
             set_param(name, end.get(name, 0))
         for cdb, data in ((READ, {"din": 4096}), (WRITE, {"dout": bytes(4096)})):
-            # After a busy answer, or a host byte that asks for another attempt, the next attempt
-            # succeeds.
-            once = end.get("result") in (0x08, 0x28) or end.get("result", 0) >> 16 in (2, 12, 13)
+            once = end.get("result") in (0x08, 0x28, DID_BUS_BUSY << 16)
             set_param("answer", 1 if once else 100)
             results.append((end, cdb[0], dev.cmd(cdb, timeout_ms=5000, **data)))
             set_param("answer", 0)
@@ -110,7 +109,8 @@ def test_lower_host_recovers_lost_commands():
         assert {result.host for _, result in bare} == {DID_TIME_OUT}
         above, below = conv.all_done(upper), host.stats()
         assert below["aborts"] - before["aborts"] == 5
-        # The upper mid-layer counts timeouts and aborts, and resets nothing.
+        # smq_conv makes the upper command time out if the lower one ended with DID_TIME_OUT. So the
+        # upper host counts a timeout and an abort for each, but no reset.
         assert above["aborts"] == above["timeouts"] == len(bare)
         assert above["lun_resets"] == above["target_resets"] == above["host_resets"] == 0
         conv.release(lower)

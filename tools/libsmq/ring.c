@@ -130,8 +130,10 @@ static int drop(struct smq_ring *ring, uint64_t key)
 		if (ret < 0)
 			return ret;
 	}
-	ring->known[place] = FREE;
-	return update_table(ring, place, -1);
+	ret = update_table(ring, place, -1);
+	if (!ret)
+		ring->known[place] = FREE;
+	return ret;
 }
 
 int smq_ring_add(struct smq_ring *ring, struct smq_device *dev)
@@ -298,9 +300,10 @@ static int poll_for(struct smq_ring *ring, struct smq_event *events, unsigned in
 }
 
 /*
- * Submits queued entries and waits for @least completions, or until a signal comes. If the kernel
- * submits entries in a call, it does not report a signal that ends the wait. liburing's wait with a
- * time limit, called without a limit, would then wait again; io_uring_submit_and_wait() returns.
+ * Submits queued entries and waits for @least completions, or until a signal comes. If a signal
+ * ends a call that has also submitted entries, the call returns their number, not -EINTR. Then
+ * io_uring_submit_and_wait_timeout() without a limit would wait again, io_uring_submit_and_wait()
+ * returns.
  */
 static int wait_for(struct smq_ring *ring, unsigned int least)
 {

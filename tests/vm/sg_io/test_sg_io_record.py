@@ -244,6 +244,14 @@ def test_full_output_is_an_error(disk, tmp_path):
     assert "standard output: No space left on device" in done.stderr
 
 
+def test_output_file_is_opened_before_the_recording_begins(disk, tmp_path):
+    path = tmp_path / "absent/f"
+    done = subprocess.run([SG_IO, "record", "--output", path, disk.sd], capture_output=True,
+                          text=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == f"sg_io: {path}: No such file or directory\n"
+
+
 def test_merged_requests_are_recorded(disk, tmp_path):
     """The recording has the requests of the block layer, not the I/Os of the program."""
     (disk.queue / "nomerges").write_text("0")

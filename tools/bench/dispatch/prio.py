@@ -16,9 +16,9 @@ MB = 10 ** 6
 DEPTH = 4
 SERVICE_NS = 1000000
 TEN, HUNDRED = 10 * MB, 100 * MB
-# The rounds of a case; "direct" and "again" both have the policy direct. The rounds run in turn, so
-# that other work of the machine affects all three.
-WORDS = ("direct", "again", "prio")
+# The rounds of a case, by name. "again" repeats "direct": their difference is chance. The rounds
+# run in turn, so that other work of the machine affects all three.
+ROUNDS = ("direct", "again", "prio")
 RATIOS = (1, 2, 4, 8, 16)
 # Sizes of writes. LARGE needs merges, because the kernel may make a bio for each page.
 BLOCK, LARGE = 4096, 65536
@@ -34,13 +34,14 @@ DIRTY = 90
 PERCENTILES = {"lat_p50": 50, "lat_p99": 99, "lat_p999": 99.9}
 
 
-def under(run: Callable[[], dict], after: float, look: Callable[[], Any]) -> tuple[dict, Any]:
-    """Runs a program, and calls look() @after seconds later, while the program runs. Returns the
-    results of both."""
+def sample_during(run: Callable[[], dict], after: float,
+                  sample: Callable[[], Any]) -> tuple[dict, Any]:
+    """Runs a program, and calls sample() @after seconds later, while the program still runs.
+    Returns the results of both."""
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(run)
         time.sleep(after)
-        seen = look()
+        seen = sample()
         return running.result(), seen
 
 
@@ -50,15 +51,15 @@ class Case:
     def __init__(self, notes: Notes, device: Host, nodes: list[str], name: str):
         self.notes, self.device, self.nodes, self.name = notes, device, nodes, name
 
-    def run(self, word: str, *options: object, look: Callable[[], Any] | None = None,
+    def run(self, word: str, *options: object, sample: Callable[[], Any] | None = None,
             after: float = 0.8, **knobs: int) -> tuple[dict, Any]:
         """Runs one round. @knobs are settings of prio."""
         policy = "direct" if word in ("direct", "again") else "prio"
         self.device.choose(policy, **(knobs if policy == "prio" else {}))
         if policy == "prio" and knobs["bytes_per_sec"]:
             wait_for("an effective policy", lambda: self.device.effective() == "prio")
-        found = under(lambda: program("dirty", *options, *self.nodes), after,
-                      look or self.device.advertised)
+        found = sample_during(lambda: program("dirty", *options, *self.nodes), after,
+                      sample or self.device.advertised)
         self.device.settle()
         self.device.choose("direct")
         return found
@@ -85,7 +86,7 @@ def full(notes: Notes, repeats: int, quick: bool) -> None:
         write(device.device / "queue_depth", DEPTH)
         nodes = device.partitions(40, 8)
         case = Case(notes, device, nodes, "prio_full")
-        for _, word in timing.turns(WORDS, repeats):
+        for _, word in timing.turns(ROUNDS, repeats):
             said, said["advertised"] = case.run(
                 word, "--writers", 64, "--burst", 2, "--syncs", 100000, "--every", 5000,
                 "--after", LOOK_MS, "--seconds", 2 if quick else 5, ratio=4, bytes_per_sec=0)
@@ -113,15 +114,14 @@ def rate(notes: Notes, repeats: int, quick: bool) -> None:
     with host("rate", 224, hw_queues=1, depth=2048) as device:
         device.model(bytes_per_sec=TEN)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
-        # With the policy's extra commands this is the whole depth of the host. Further writes wait
-        # in blk-mq.
+        # The policy advertises 256 more. Further writes wait in blk-mq.
         write(device.device / "queue_depth", 1536)
         case = Case(notes, device, device.partitions(200, 8), "prio_rate")
-        for _, word in timing.turns(WORDS, 1 if quick else repeats):
+        for _, word in timing.turns(ROUNDS, 1 if quick else repeats):
             said, (waiting, said["advertised"]) = case.run(
                 word, "--writers", 1300, "--bs", LARGE, "--after", 2000, "--syncs",
                 1 if quick else 2, ratio=4, bytes_per_sec=TEN, after=1.9,
-                look=lambda: (most_queued(device), device.advertised()))
+                sample=lambda: (most_queued(device), device.advertised()))
             case.latencies(word, said, jobs=1301)
             case.value(word, "queued", waiting, said, jobs=1301, path="page_cache", bs=LARGE)
 
@@ -151,7 +151,7 @@ def crowd(notes: Notes, repeats: int, quick: bool) -> None:
         case = Case(notes, device, device.partitions(52, 8), "prio_crowd")
         # prio advertises the device's depth and the host's extra commands.
         writers = 4 * (32 + 64)
-        for _, word in timing.turns(WORDS, 1 if quick else repeats):
+        for _, word in timing.turns(ROUNDS, 1 if quick else repeats):
             said, said["advertised"] = case.run(
                 word, "--writers", writers, "--bs", LARGE, "--after", 2000, "--syncs",
                 4 if quick else 12, "--seconds", 10, ratio=4, bytes_per_sec=TEN, after=1.9)
@@ -164,7 +164,7 @@ def trap(notes: Notes, repeats: int, _quick: bool) -> None:
     with host("trap", 32, hw_queues=1) as device:
         device.set_queue(nomerges=0, max_sectors_kb=1024)
         case = Case(notes, device, device.partitions(16, 8), "prio_trap")
-        for _, word in timing.turns(WORDS, repeats):
+        for _, word in timing.turns(ROUNDS, repeats):
             device.model(bytes_per_sec=0 if word == "prio" else MB)
             said, said["advertised"] = case.run(
                 word, "--writers", 1, "--bs", TRAP_BYTES, "--rounds", 1, "--syncers", 4,
@@ -175,18 +175,17 @@ def trap(notes: Notes, repeats: int, _quick: bool) -> None:
 
 
 def load(notes: Notes, repeats: int, quick: bool) -> None:
-    """At a rate of 100 MB/s, measures how much of it the writers use: async ones and ones that
-    sync."""
+    """Measures how much of a rate of 100 MB/s async and sync writers use together."""
     with host("load", 192, hw_queues=1) as device:
         write(device.device / "queue_depth", 32)
         device.set_queue(nomerges=0, max_sectors_kb=LARGE // 1024)
         case = Case(notes, device, device.partitions(170, 8), "prio_load")
-        for _, word in timing.turns(WORDS, 1 if quick else repeats):
+        for _, word in timing.turns(ROUNDS, 1 if quick else repeats):
             device.model(bytes_per_sec=0 if word == "prio" else HUNDRED, service_ns=100000)
             said, used = case.run(
                 word, "--writers", 32, "--bs", LARGE, "--burst", 8, "--syncers", 4, "--syncs",
                 100000, "--seconds", 3 if quick else 5, ratio=4, bytes_per_sec=HUNDRED, after=2,
-                look=lambda: megabytes_a_second(device, 1.5 if quick else 3))
+                sample=lambda: megabytes_a_second(device, 1.5 if quick else 3))
             case.value(word, "mb_s", used, said, path="page_cache", bs=LARGE, jobs=36)
             case.latencies(word, said, jobs=36)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The given kernel, and the guest's only file system: an initramfs with the measured programs and
-the modules that are not built into the kernel."""
+"""The kernel that the user names (LEGACY_KERNEL), and the guest's only file system: an initramfs
+with the measured programs and the modules that are not built into the kernel."""
 
 import shlex
 import shutil
@@ -132,7 +132,7 @@ class Job:
     """What one boot measures."""
 
     plan: Plan
-    any_kernel: bool        # the kernel has one path, and no parameter that selects a path
+    any_kernel: bool        # the kernel has only blk-mq, and no parameter that selects a path
     queues: int             # hardware queues of a host on blk-mq
 
     def parameters(self) -> dict[str, str]:

@@ -110,7 +110,7 @@ def claim_lines(taken: FigureSet) -> list[str]:
     lines = ["## What was claimed", "",
              ", ".join(f"{count} {word}" for word, count in counts.items() if count) + ". The "
              "answers are computed from the figures. Answers on the legacy path come from the "
-             "model, unless they name a given kernel.", ""]
+             "model, unless they name the kernel of LEGACY_KERNEL.", ""]
     for about, title in claims.ABOUT.items():
         lines += [f"### {title}", "",
                   *table([["claim", "then", "here", "", "why"]] +
@@ -229,7 +229,8 @@ def locks_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
     if found:
         most = max(found, key=lambda one: one.value)
         lines += ["### Which are contended", "", *table(rows), "",
-                  f"{most.label} finds a lock taken most often: {most.value:.1f} % of the times.",
+                  f"{most.label} has the most contention: {most.value:.1f} % of its acquisitions "
+                  "found the lock taken.",
                   *command_lines(found)]
     return lines
 
@@ -282,8 +283,8 @@ def path_lines(taken: FigureSet, plots: Sequence[Plot]) -> list[str]:
              *(f"**{mark}**" for mark in marks), *([""] if marks else [])]
     for title, rows in paths.by_quantity(taken):
         lines += [f"### {title}", "", *table(rows), "",
-                  "Chunks of 256 commands; ratios are p10 divided by p10 of one repeat; ± half "
-                  "the spread "
+                  "Chunks of 256 commands; a ratio is the path's p10 divided by that of registered "
+                  "block reads in the same repeat; ± half the spread "
                   f"of {_repeats(figures)}.", *command_lines(figures)]
     return lines
 
@@ -331,5 +332,5 @@ def markdown(taken: FigureSet, plots: Sequence[Plot] = ()) -> str:
         *(_plot(plots, "native.svg")), *other_lines(taken, "native", "Native speed"),
         *path_lines(taken, plots),
         *policies.markdown(taken, lambda name: _plot(plots, name)),
-        *other_lines(taken, "legacy-kernel", "The legacy path, on a kernel that was given"),
+        *other_lines(taken, "legacy-kernel", "The legacy path, on the kernel of LEGACY_KERNEL"),
         *device_lines(taken), *parameter_lines(taken)]).rstrip() + "\n"

@@ -29,8 +29,8 @@ ROLES = [
     "irq=asm_sysvec_*", "irq=asm_exc_*", "irq=asm_common_interrupt",
     "reset=__switch_to_asm",
 ]
-# Functions to which smq_sg hands a command (in the block layer, which may dispatch the command at
-# once, and in the mid-layer, for straight issue) or a completion (in io_uring).
+# Functions of other code to which smq_sg hands a command or a completion. Commands go to the block
+# layer, which may dispatch them at once, or directly to the mid-layer. Completions go to io_uring.
 HANDED_OVER = [
     "leave=scsi_alloc_request", "leave=scsi_queue_rq", "leave=blk_execute_rq_nowait",
     "leave=blk_finish_plug",

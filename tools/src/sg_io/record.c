@@ -77,8 +77,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!o->dev)
 			argp_error(state, "DEV is missing");
 		if (o->json && !o->output)
-			argp_error(state, "--json prints the summary to standard output: the "
-				   "commands need --output FILE");
+			argp_error(state, "--json prints the summary to standard output; "
+				   "give --output FILE for the recorded commands");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
