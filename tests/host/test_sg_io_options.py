@@ -144,4 +144,3 @@ def test_replay_refuses_a_file_without_times(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (f"sg_io: {path}: no command has at=, so there are no times to "
                            "replay; use --speed max\n")
-

@@ -59,7 +59,7 @@ class Case:
         if policy == "prio" and knobs["bytes_per_sec"]:
             wait_for("an effective policy", lambda: self.device.effective() == "prio")
         found = sample_during(lambda: program("dirty", *options, *self.nodes), after,
-                      sample or self.device.advertised)
+                              sample or self.device.advertised)
         self.device.settle()
         self.device.choose("direct")
         return found
