@@ -114,7 +114,7 @@ static __always_inline enum smq_status vs_put(struct smq_hwq *hwq, struct smq_cm
 
 	err = vs_add(queue, vc, scmd, pi);
 	if (unlikely(err)) {
-		/* Unless err is -EIO the ring is full: the layer holds the command for now. */
+		/* Unless err is -EIO the ring is full: the layer holds the command. */
 		if (err != -EIO)
 			return SMQ_HWQ_BUSY;
 		scmd->result = DID_NO_CONNECT << 16;
