@@ -337,7 +337,8 @@ def test_disturbed_rounds_are_dropped(tmp_path, native, looks, dropped):
         assert ("dropped: " in two.note) == bool(dropped)
         assert not dropped or f"dropped: {len(dropped)} of 8 rounds, the machine" in two.note
     said = report.machine(found)[2:]
-    assert f"more than 1.15 in {sum(one > 1.15 for one in looks)} of 9 measurements" in said[0]
+    busy = sum(one > 1.15 for one in looks)
+    assert f"more than 1.15 times in {busy} of 9 measurements" in said[0]
     assert [text.startswith(f"read 512 QD32 2 CPUs: dropped: {len(dropped)} of 8")
             for text in said[1:]] == [True] * bool(dropped)
     table = figures.FigureSet(taken)
