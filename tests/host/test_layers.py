@@ -33,7 +33,7 @@ def stripped(source):
 
 
 def defined(source):
-    """The names of the functions, and of the variables that are not static, in a stripped source."""
+    """The names of the functions and of the variables that are not static in a stripped source."""
     functions = re.findall(r"^\w[^;{}()=]*[ *](\w+)\([^;{}]*\)\n{", source, re.MULTILINE)
     ends = re.findall(r"^SMQ_END_IO\((\w+),", source, re.MULTILINE)
     variables = re.findall(r"^(?!extern|static|typedef|struct \w+;)\w[\w *]*[ *](\w+)"
