@@ -217,3 +217,12 @@ def test_dirty_verifies_its_data(tmp_path):
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["verified"] and len(said["sync_ms"]) == 5
+
+
+@pytest.mark.parametrize("option, message", [
+    ("--only", "argument --only: there is no part 'foo', only batch, bucket, prio, steer\n"),
+    ("--rows", "--rows: there is no row 'foo', only batch, bucket, prio, steer\n")])
+def test_unknown_part_is_refused_by_the_name_of_the_option(option, message):
+    done = subprocess.run([BENCH / "policies", option, "prio,foo"], capture_output=True, text=True,
+                          check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.endswith(message)
