@@ -328,7 +328,11 @@ def test_shell_has_a_terminal():
     (["--kernel", "/etc/passwd", "--", "true"], 125, "neither a bzImage nor a vmlinux"),
     (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
     (["--qemu", "'open", "--", "true"], 125, "--qemu ''open': No closing quotation"),
+    (["--log", "/no/such/log", "--", "true"], 125, "--log /no/such/log: No such file or directory"),
     (["--qemu", "-no-such-option", "--", "true"], 125, "ended before its command did"),
+    (["lsblk"], 2, "put -- before the command: tools/vm [options] -- lsblk\n"),
+    (["--cpus", "2", "sh", "-c", "lsblk; id"], 2, "[options] -- sh -c 'lsblk; id'\n"),
+    (["--no-such", "--", "true"], 2, "unrecognized arguments: --no-such\n"),
 ])
 def test_wrong_arguments_are_refused(arguments, status, text):
     done = subprocess.run([VM, *arguments], capture_output=True, text=True, check=False,
@@ -336,6 +340,20 @@ def test_wrong_arguments_are_refused(arguments, status, text):
     assert done.returncode == status
     assert text in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name, folder, cache", [
+    ("SMQ_CACHE", "/etc/passwd/x", "/etc/passwd/x"),
+    ("HOME", "/proc/nowhere", "/proc/nowhere/.cache/smq"),
+])
+def test_cache_that_cannot_be_written_is_named(name, folder, cache):
+    """A user whose home folder is missing or read-only gets one line."""
+    environment = {key: value for key, value in os.environ.items()
+                   if key not in ("SMQ_CACHE", "XDG_CACHE_HOME")}
+    done = vm(command=["true"], text=True, env={**environment, name: folder})
+    assert (done.returncode, done.stdout) == (125, "")
+    assert re.fullmatch(f"tools/vm: the cache {cache} cannot be filled: /.*: .*; "
+                        "SMQ_CACHE chooses another one\n", done.stderr), done.stderr
 
 
 @pytest.fixture(name="testvm", scope="module")

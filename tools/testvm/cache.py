@@ -8,6 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from .errors import VMError
+
 # Seconds to keep an unused entry. A VM that is still running may read its entry over 9p.
 KEEP_SECONDS = 24 * 3600
 
@@ -17,7 +19,11 @@ def root() -> Path:
     chosen = os.environ.get("SMQ_CACHE")
     if chosen:
         return Path(chosen).resolve()
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    try:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise VMError("this user has no home folder: SMQ_CACHE chooses a folder for the cache"
+                      ) from None
     return Path(base).resolve() / "smq"
 
 
@@ -31,11 +37,20 @@ def stamp(*paths: Path) -> str:
 
 
 def entry(kind: str, label: str, key: str, make) -> Path:
-    """Returns the folder for @key. If it does not exist, make(folder) fills a new one.
+    """Returns the folder for @key. If it does not exist, make(folder) fills a new one. Raises
+    VMError if the cache cannot be filled.
 
     Two VMs may start at once: each fills a temporary folder and renames it. If the rename fails
     because the other VM was first, this function returns the other VM's folder. """
     folder = root() / "vm" / kind
+    try:
+        return _entry(folder, label, key, make)
+    except OSError as error:
+        raise VMError(f"the cache {root()} cannot be filled: {error.filename or folder}: "
+                      f"{error.strerror}; SMQ_CACHE chooses another one") from None
+
+
+def _entry(folder: Path, label: str, key: str, make) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     path = folder / f"{label}-{digest}"

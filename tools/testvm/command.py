@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """What the command lines of tools/vm and tools/uml have in common."""
 
+import argparse
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -22,6 +24,27 @@ def split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
         return arguments, []
     at = arguments.index("--")
     return arguments[:at], arguments[at + 1:]
+
+
+def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """Parses the options, and names the mistake if CMD is among them."""
+    options, more = parser.parse_known_args(arguments)
+    if more and not more[0].startswith("-"):
+        parser.error(f"put -- before the command: {parser.prog} [options] -- {shlex.join(more)}")
+    if more:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
+    return options
+
+
+def log_file(name: str | None) -> Path | None:
+    """The file of --log, which is made empty; VMError if it cannot be written."""
+    if not name:
+        return None
+    try:
+        Path(name).write_bytes(b"")
+    except OSError as error:
+        raise VMError(f"--log {name}: {error.strerror}") from None
+    return Path(name)
 
 
 def shares(names: list[str]) -> list[Path]:
