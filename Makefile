@@ -27,7 +27,7 @@ all: modules tools
 # One message for whatever is missing, before anything is built.
 need-build:
 	@if ! command -v gcc >/dev/null || \
-	   ! printf '#include <%s>\n' stdio.h liburing.h json-c/json.h scsi/sg_lib.h tracefs.h | \
+	   ! printf '#include <%s>\n' stdio.h blkid/blkid.h liburing.h json-c/json.h scsi/sg_lib.h tracefs.h | \
 	     gcc -E $$(pkg-config --cflags libtracefs 2>/dev/null) - >/dev/null 2>&1; \
 	then \
 		echo "a compiler or a library is missing; as root: $$(tools/deps line build)" >&2; \

@@ -57,10 +57,14 @@ def test_recorded_fio_on_ext4_is_replayed(fast_path, tmp_path, where):
     the same order."""
     with where() as (sd, smq):
         load = record_fio_on_ext4(sd, tmp_path)
+        done = sg_io("replay", smq, load.path)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+        assert f"{sd} has the signature of ext4 (filesystem)" in done.stderr
+        run("e2fsck", "-f", "-n", sd)
         for number, args in enumerate((["--depth", 8, sd], ["--speed", "max", "--depth", 8, sd],
                                        ["--speed", 4, "--depth", 8, smq])):
             with recording(sd, tmp_path / f"again{number}") as again:
-                got = replay(*args, load.path)
+                got = replay("--force", *args, load.path)
             assert got["status"] == {"GOOD": load.summary["commands"]}
             assert got["opcodes"] == load.summary["opcodes"]
             assert got["overtaken"] == 0

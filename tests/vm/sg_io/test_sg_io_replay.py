@@ -166,6 +166,7 @@ def test_a_mounted_disk_is_not_written(disk, tmp_path):
         assert replay("--force", disk.sd, "-", stdin=write)["status"] == {"GOOD": 1}
     finally:
         run("umount", there)
+        disk.wipe()
 
 
 @pytest.mark.parametrize("via", ["sg", "smq"])

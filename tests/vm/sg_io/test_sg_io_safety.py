@@ -32,6 +32,7 @@ def mounted(disk, tmp_path):
         yield "is mounted on"
     finally:
         call("umount", tmp_path)
+        disk.wipe()
 
 
 @contextlib.contextmanager
@@ -44,6 +45,7 @@ def partition_mounted(disk, tmp_path):
         yield f"{os.path.basename(partition)} is mounted on"
     finally:
         call("umount", tmp_path)
+        disk.wipe()
 
 
 @contextlib.contextmanager
@@ -54,6 +56,7 @@ def swap(disk, _tmp_path):
         yield "is swap space"
     finally:
         call("swapoff", disk.sd)
+        disk.wipe()
 
 
 @contextlib.contextmanager
@@ -93,6 +96,31 @@ def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
             assert forced.returncode == (1 if via == "block" and use is swap else 0)
 
 
+@pytest.mark.parametrize("make,why", [
+    (lambda disk: call("mkfs.ext4", "-q", "-F", disk.sd), "has the signature of ext4 (filesystem)"),
+    (lambda disk: call("mkswap", disk.sd), "has the signature of swap (other)"),
+    (vmdisk.Disk.make_partition, "has a partition table (dos)"),
+], ids=["ext4", "swap", "partitions"])
+def test_a_disk_with_data_is_not_written(disk, make, why):
+    """Only --force writes over data that libblkid recognizes. READs need no --force."""
+    make(disk)
+    head = disk.read(0, 16)
+    try:
+        for args in (["run", disk.sg], ["run", disk.sd], ["run", "--via", "block", disk.sg],
+                     ["replay", "--speed", "max", disk.bsg], ["compare", "--via", "sg", disk.sg]):
+            done = sg_io(*args, "-", stdin=WRITE)
+            assert done.returncode == 3
+            said = done.stderr + done.stdout
+            assert f"{disk.sd} {why}; data-out and destructive commands are refused" in said
+            assert done.stderr.count("\n") <= 1
+            assert disk.read(0, 16) == head
+            assert sg_io(*args, "-", stdin=READ).returncode == 0
+        assert run_json("--force", disk.sg, "-", stdin=WRITE)["status"] == {"GOOD": 1}
+        assert disk.read(0, 16) != head
+    finally:
+        disk.wipe()
+
+
 def test_a_writing_run_prevents_a_mount(disk):
     with subprocess.Popen([SG_IO, "run", "--rate", "20", "--time", "30", disk.sg, "-"],
                           stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as user:
@@ -111,6 +139,7 @@ def test_partition_is_refused(disk, reads):
     done = sg_io("run", disk.make_partition(), reads)
     assert done.returncode == 3
     assert "is a partition; SCSI commands go to the whole disk" in done.stderr
+    disk.wipe()
 
 
 @pytest.mark.parametrize("line,why", [

@@ -366,6 +366,7 @@ def test_a_mounted_disk_is_not_written(smq_disk, tmp_path):
             assert "is mounted on" in done.stderr + done.stdout
     finally:
         subprocess.run(["umount", tmp_path], check=True, timeout=60)
+        smq_disk.wipe()
 
 
 def test_info_has_the_limits(smq_disk):

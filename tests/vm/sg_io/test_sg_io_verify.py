@@ -144,6 +144,7 @@ def test_a_mounted_disk_is_only_read(disk, tmp_path, via):
         assert (disk.queue.parent / "stat").read_text().split()[4] == writes
     finally:
         run("umount", tmp_path)
+        disk.wipe()
 
 
 def test_verify_without_writes_is_an_error(disk):

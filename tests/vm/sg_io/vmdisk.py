@@ -70,6 +70,11 @@ class Disk:
         wait_for(lambda: os.path.exists(self.sd + "1"))
         return self.sd + "1"
 
+    def wipe(self):
+        """Removes file systems and partition tables, because sg_io refuses to write to them."""
+        subprocess.run(["wipefs", "--all", "--force", self.sd], check=True, timeout=TIMEOUT,
+                       stdout=subprocess.DEVNULL)
+
     def read(self, lba, blocks):
         with open(self.sd, "rb", buffering=0) as f:
             os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

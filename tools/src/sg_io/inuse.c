@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <dirent.h>
-#include <err.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -161,19 +160,4 @@ bool inuse_try(const struct device *dev, char *why, int *fd)
 		return false;
 	}
 	return true;
-}
-
-int inuse_take(const struct device *dev, bool force, int *fd)
-{
-	char why[INUSE_REASON] = "";
-
-	if (inuse_try(dev, why, fd))
-		return 0;
-	if (force) {
-		warnx("%s: %s; writing to it because of --force", dev->given, why);
-		return 0;
-	}
-	warnx("%s: %s; data-out and destructive commands are refused without --force",
-	      dev->given, why);
-	return -1;
 }

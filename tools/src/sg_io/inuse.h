@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Prevents writes to a disk that is in use. */
+/* Finds out whether a disk is in use. */
 #ifndef SG_IO_INUSE_H
 #define SG_IO_INUSE_H
 
@@ -18,17 +18,5 @@
  * Return: false if the disk is in use.
  */
 bool inuse_try(const struct device *dev, char *why, int *fd);
-
-/**
- * inuse_take() - take the disk for writing
- * @dev: as in inuse_try()
- * @force: if the disk is in use, print a message and continue
- * @fd: as in inuse_try()
- *
- * The exclusive open prevents a mount during the run.
- *
- * Return: 0, or -1 after one message that says what uses the disk.
- */
-int inuse_take(const struct device *dev, bool force, int *fd);
 
 #endif

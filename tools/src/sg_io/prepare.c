@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "commands.h"
-#include "inuse.h"
 #include "run.h"
+#include "take.h"
 
 #define WHY_BYTES	512
 
@@ -189,7 +189,7 @@ int run_prepare(struct run *run, const struct run_options *opt,
 		ret = init_target(run, &run->targets[i], &devs[i], opt);
 		if (!ret)
 			ret = check_commands(run, &run->targets[i]);
-		if (!ret && run->writes && inuse_take(&devs[i], opt->force, &taken_fds[i]))
+		if (!ret && run->writes && take_disk(&devs[i], opt->force, &taken_fds[i]))
 			ret = EXIT_DEVICE;
 		if (ret)
 			return ret;

@@ -274,7 +274,7 @@ int cmd_replay(int argc, char **argv)
 		{ "depth", OPT_DEPTH, "N", 0, "The most commands in flight from each CPU (64)", 1 },
 		{ "awake", OPT_AWAKE, "US", 0,
 		  "Do not sleep if the next command is due within US microseconds (10000)", 1 },
-		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use", 2 },
+		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 2 },
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
 		  "Accept a direction and BYTES that contradict the CDB", 2 },
 		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
@@ -284,7 +284,8 @@ int cmd_replay(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options, .parser = parse, .args_doc = "DEV FILE",
 		.doc =
-		"Issue the commands of FILE ('-': standard input) to DEV at their times.\v"
+		"Issue the commands of FILE ('-': standard input) to DEV at their times. "
+		"Overwrites the blocks that FILE writes with a pattern: use a scratch disk.\v"
 		"at= is the time when a command is issued, in microseconds; the smallest in the\n"
 		"file is the start. A command without at= is issued right after the one before\n"
 		"it on its CPU. cpu= is the CPU. For each CPU a separate process issues the\n"

@@ -70,7 +70,7 @@ void compare_parse_options(int argc, char **argv, struct run_options *opt);
 
 /*
  * Finds the devices, chooses the engine, checks the commands, and takes the disks that are written
- * to; @taken_fds receives their files, see inuse_take().
+ * to; @taken_fds receives their files, see take_disk().
  * Return: 0, or the exit status after one message.
  */
 int run_prepare(struct run *run, const struct run_options *opt,

@@ -33,7 +33,7 @@ static const struct argp_option common[] = {
 	  2 },
 	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 2 },
 	{ "rate", OPT_RATE, "N", 0, "The most commands per second, for all DEVs together", 2 },
-	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use", 3 },
+	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 3 },
 	{ "unchecked", OPT_UNCHECKED, NULL, 0,
 	  "Accept a direction and BYTES that contradict the CDB, for tests of residuals", 3 },
 	{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 3 },
@@ -78,6 +78,9 @@ static const char run_doc[] =
 	"in turn.\n"
 	"On the path block, the block layer may merge neighbouring commands of a batch,\n"
 	"unless queue/nomerges is set.\n"
+	"\n"
+	"Commands that may change the medium are refused without --force if the disk is\n"
+	"in use, or if libblkid finds a file system, a partition table or the like on it.\n"
 	"\n"
 	"All commands and their data are built before the first is issued, and sg_io\n"
 	"retries no command: a unit attention counts like any other status. (The kernel\n"
