@@ -25,14 +25,15 @@ def nothing_compiled(monkeypatch):
 
 
 class VMs:
-    """Replaces the runner of programs. @runs: (outcomes, status) of each run. An outcome is
+    """Replaces the runner of programs. @console: the kernel's messages, .after: those of later
+    runs. @runs: (outcomes, status) of each run. An outcome is
     "passed", "skipped", or the message of a failed test. If the run dies in a test, the outcome of
     this test is "died", and the outcome of each later test is None."""
 
     def __init__(self, *runs, left=3600, console=""):
         self.runs = list(runs)
         self.asked = []
-        self.console = console
+        self.console = self.after = console
         self.seconds_left = lambda: left
         self.used = lambda: 0
 
@@ -54,6 +55,7 @@ class VMs:
         text = "".join(json.dumps(line) + "\n" for line in lines if outcomes)
         (log.parent / "record").write_text(text, encoding="ascii")
         (log.parent / "console").write_text(self.console, encoding="ascii")
+        self.console = self.after
         return status
 
 
@@ -69,6 +71,8 @@ def checked(tmp_path, capsys, vms, *steps, **options):
 
 
 X = "tests/vm/test_x.py"
+MODULE = "[ 9.0] smq: loading out-of-tree module taints kernel.\n"
+STALL = "[ 8.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:\n"
 SLOW = "x.py:3: in a\nE   AssertionError: took 9 s"
 
 
@@ -101,12 +105,37 @@ def test_a_test_that_fails_twice_has_failed(tmp_path, capsys, second, status, wh
 @pytest.mark.parametrize("outcomes, status, console", [
     ({"a": SLOW, "b": "passed"}, 99, ""), ({"a": "died", "b": None}, 99, ""),
     ({"a": "passed"}, 99, ""), ({}, 99, ""),
-    ({"a": "died", "b": None}, 124, "[ 1.0] BUG: KASAN: slab-use-after-free in x\n")])
+    ({"a": "passed"}, 99, STALL + MODULE + "[ 9.1] BUG: unable to handle page fault\n"),
+    ({"a": "died", "b": None}, 124, MODULE + "[ 9.1] BUG: KASAN: slab-use-after-free in x\n")])
 def test_a_fault_of_the_kernel_is_not_repeated(tmp_path, capsys, outcomes, status, console):
     vms = VMs((outcomes, status), console=console)
     counts, said = checked(tmp_path, capsys, vms)
     assert counts["failed"] and len(vms.asked) == 1
     assert "second try" not in said and "the kernel reported a fault" in said
+
+
+@pytest.mark.parametrize("outcomes", [{"a": "passed", "b": "passed"}, {}])
+@pytest.mark.parametrize("status", [99, 124])
+@pytest.mark.parametrize("console", [STALL, STALL + MODULE])
+def test_a_fault_before_a_module_is_loaded_is_repeated(tmp_path, capsys, outcomes, status, console):
+    """No module of this project can have caused the fault."""
+    vms = VMs((outcomes, status), ({"a": "passed", "b": "passed"}, 0), console=console)
+    vms.after = MODULE
+    counts, said = checked(tmp_path, capsys, vms)
+    assert vms.asked == [[X], [X]] and counts == Counter(passed=3)
+    why = "the kernel reported a fault before it had a module of this project"
+    assert f"unstable: vm/x on 6.1: {pytests.WHOLE} (first: {why})\n" in said
+
+
+def test_a_fault_of_an_earlier_boot_does_not_count(tmp_path, capsys):
+    """The log of the step says why the VM was booted again."""
+    why = "vm: booted again: the guest ended before the command began\n"
+    panic = "[ 1.0] Kernel panic - not syncing: VFS: Unable to mount root fs\n"
+    vms = VMs(({"a": "passed"}, 0), console=panic + why + MODULE)
+    assert checked(tmp_path, capsys, vms)[0] == Counter(passed=1)
+    assert (tmp_path / "vm-x-6.1/log").read_text(encoding="ascii") == why
+    vms = VMs(({"a": "passed"}, 99), console=panic + why + MODULE + STALL)
+    assert checked(tmp_path, capsys, vms)[0] == Counter(passed=1, failed=1)
 
 
 def test_a_fault_at_the_second_try_counts(tmp_path, capsys):

@@ -6,7 +6,8 @@ Steps whose tests need the same kind of VM share a VM: "vm/cdb+7" is vm/cdb and 
 listed steps that can share its VM.
 
 Tests that failed in VMs run once more at the end, alone. If a test passes then, it counts as
-passed and is listed as unstable. If the kernel reported a fault, the run is not repeated.
+passed and is listed as unstable. If the kernel reported a fault while it had a module of this
+project, the run is not repeated.
 
 A step that prints nothing for half an hour is stopped. A message says what it was doing.
 

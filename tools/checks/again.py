@@ -2,8 +2,9 @@
 """The second try. On a busy machine a test that depends on time may fail although nothing is wrong.
 
 Tests that failed in a VM run once more at the end, one step at a time. There is no second try if
-the kernel reported a fault, because a busy machine does not cause faults. Tests that failed outside
-of a VM have no second try either, because they do not depend on time.
+the kernel reported a fault while it had a module of this project, because a busy machine does not
+cause such faults. Tests that failed outside of a VM have no second try either, because they do not
+depend on time.
 """
 
 from dataclasses import replace

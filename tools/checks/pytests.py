@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testvm.errors import KERNEL_REPORT
 from testvm.job import search_path
-from testvm.report import ConsoleLog
+from testvm.report import BOOTED_AGAIN, ConsoleLog
 
 from . import process, vmheader
 from .result import FAILED, PASSED, Case
@@ -61,14 +61,17 @@ def read(path: Path) -> Record:
     return record
 
 
-def judge(record: Record, status: int, where: str) -> list[Case]:
+def judge(record: Record, status: int, where: str, early: bool = False) -> list[Case]:
     """The results of a run's tests. If the run itself went wrong, also a failed case WHOLE.
 
     Tests that could not run because the run ended early count as failed. If the kernel reported a
-    fault, failures are final: there is no second try.
+    fault, failures are final: there is no second try. @early: it reported the fault before it had
+    a module of this project, which therefore did not cause it.
     """
     cases = list(record.cases)
     why = VM_STATUS.get(status) if where == "vm" else None
+    if early:
+        why = f"{why} before it had a module of this project"
     why = why or process.WHY.get(status) or f"the run ended with status {status}"
     if record.end is None:
         done = {case.name for case in cases}
@@ -86,20 +89,31 @@ def judge(record: Record, status: int, where: str) -> list[Case]:
         cases.append(Case(WHOLE, FAILED, message="the run had no tests"))
     elif status == 0 and failed:
         cases.append(Case(WHOLE, FAILED, message="status 0 although tests failed"))
-    if where == "vm" and status == KERNEL_REPORT:
+    if where == "vm" and status == KERNEL_REPORT and not early:
         for case in cases:
             case.final = case.outcome == FAILED
     return cases
 
 
-def _faulted(console: Path) -> bool:
-    """Whether the kernel reported a fault. The status of a VM that was stopped does not show it."""
+def _last_boot(console: Path) -> ConsoleLog:
+    """The kernel's messages of the last boot. If a VM was stopped, its status does not show whether
+    the kernel reported a fault."""
     log = ConsoleLog("vm: end ")
     try:
         log.feed(console.read_bytes())
     except FileNotFoundError:
         pass
-    return bool(log.faults())
+    return log.of_last_boot()
+
+
+def _log_boots(folder: Path) -> None:
+    """Adds to the log why the VM was booted again, if it was."""
+    try:
+        lines = (folder / "console").read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return
+    with (folder / "log").open("a", encoding="utf-8") as log:
+        log.writelines(f"{line}\n" for line in lines if line.startswith(BOOTED_AGAIN))
 
 
 def _keep_last_words(folder: Path) -> None:
@@ -167,9 +181,11 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
         return [Case(WHOLE, FAILED, message=str(error))]
     if status in process.WHY:
         _keep_last_words(folder)
-    if _faulted(folder / "console"):
-        status = KERNEL_REPORT
-    return judge(read(record), status, "vm")
+    _log_boots(folder)
+    messages = _last_boot(folder / "console")
+    faulted = bool(messages.faults())
+    return judge(read(record), KERNEL_REPORT if faulted else status, "vm",
+                 faulted and not messages.with_modules().faults())
 
 
 def all_passed(cases: list[Case]) -> bool:

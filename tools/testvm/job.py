@@ -32,6 +32,8 @@ class Job:
     tty: bool = False
     size: os.terminal_size | None = None
     shares: list[Path] = field(default_factory=list)
+    # Whether the guest asks the host before it begins the command. The host may stop it instead.
+    asks: bool = False
     # The device of each stream, for a guest that cannot find them by the streams' names.
     devices: dict[str, str] = field(default_factory=dict)
 
@@ -52,6 +54,7 @@ class Job:
         settings = {
             "nonce": self.nonce,
             "tty": "1" if self.tty else "",
+            "asks": "1" if self.asks else "",
             "kernel_modules": str(kernel_modules or ""),
             "smq_modules": str(smq_modules or ""),
             "shares": str(len(self.shares)),

@@ -16,7 +16,7 @@ from pathlib import Path
 from . import initramfs, kernel as kernels, modules
 from .errors import KERNEL_REPORT, TIMEOUT, VM_FAILED, VMError
 from .job import Job
-from .report import ConsoleLog
+from .report import BOOTED_AGAIN, ConsoleLog
 from .streams import Output, Port
 
 QEMU = "qemu-system-x86_64"
@@ -65,18 +65,21 @@ class Machine:
         self._nonce = secrets.token_hex(16)
         self._process: subprocess.Popen | None = None
         self._monitor: Port | None = None
+        self._control: Port | None = None
         self._begin()
 
     def _begin(self) -> None:
         """Sets up the state of one boot."""
         self._events: queue.Queue = queue.Queue()
         self.log = ConsoleLog(f"vm: end {self._nonce}")
+        self._fails = ""    # why the guest must be booted again
 
     def run(self, job_for, terminal=None) -> int:
         """Boots, runs the job that job_for(nonce) returns, and stops. With @terminal the run is
         interactive."""
         job = job_for(self._nonce)
         job.devices = self.DEVICES
+        job.asks = self._may_boot_again(terminal)
         self._check()
         initrd = initramfs.build(self.kernel)
         ours = modules.tree(self.kernel)
@@ -87,11 +90,11 @@ class Machine:
                 deadline = time.monotonic() + self.options.timeout
             earlier = ""
             try:
-                if self._may_boot_again(terminal):
+                if job.asks:
                     status = self._boot(initrd, Path(name), deadline, terminal, True)
                     if status is not None:
                         return status
-                    earlier = f"{self.log.text()}vm: booted again\n"
+                    earlier = f"{self.log.text()}{BOOTED_AGAIN}{self._fails}\n"
                     self._begin()
                 return self._boot(initrd, Path(name), deadline, terminal)
             finally:
@@ -99,9 +102,11 @@ class Machine:
                     self.options.log.write_text(earlier + self.log.text())
 
     def _may_boot_again(self, terminal) -> bool:
-        """Whether the guest may be booted again if it crashes or hangs before CMD begins. QEMU
-        before 8.1 with several CPUs may keep an old translation of code while the kernel patches
-        it. Rarely, this makes an unmodified kernel crash or hang."""
+        """Whether the guest may be booted again if the kernel crashes, hangs or reports a fault
+        before CMD begins. QEMU before 8.1 with several CPUs may keep an old translation of code
+        while the kernel patches it. Rarely, this makes an unmodified kernel crash or hang. On a
+        busy machine a timer interrupt may be lost, or come so late that the kernel reports an RCU
+        stall."""
         options = self.options
         return not (terminal or options.icount or options.kvm or options.plugins or
                     options.gdb is not None)
@@ -109,23 +114,24 @@ class Machine:
     def _boot(self, initrd: Path, job: Path, deadline: float | None, terminal,
               again: bool = False) -> int | None:
         """Boots the guest and waits for its end. Returns the exit status. With @again, returns None
-        if the guest crashed or hung before CMD began."""
+        if the guest must be booted again, because it failed before CMD began."""
         names = ["tty"] if terminal else ["stdout", "stderr"]
         ports = {port: Port(port) for port in ["serial", "monitor", "control", *names]}
         command = self._command(initrd, job, ports)
         outputs = self._connect(ports, terminal)
-        self._monitor = ports["monitor"]
+        self._monitor, self._control = ports["monitor"], ports["control"]
         try:
             self._start(command, ports)
             first = self._first_event(deadline) if again else None
-            if again and first is None:
+            if self._fails:
                 return None
             return self._wait(outputs, deadline, terminal, first)
         finally:
             self._stop()
 
-    def _first_event(self, deadline: float | None) -> tuple[str, str] | None:
-        """The first event of a boot; None if the kernel crashed or hung before CMD began."""
+    def _first_event(self, deadline: float | None) -> tuple[str, str]:
+        """The first event of a boot; sets _fails if the kernel crashed, hung or reported a fault.
+        CMD has not begun: the guest asks first."""
         left = BOOT_SECONDS
         if deadline is not None:
             left = min(left, max(deadline - time.monotonic(), 0))
@@ -134,8 +140,14 @@ class Machine:
         except queue.Empty:
             # If --timeout has expired, the guest is not booted again: the caller reports that
             # timeout.
-            return None if left == BOOT_SECONDS else ("late", "")
-        return None if event[0] == "gone" and self.log.text() else event
+            if left == BOOT_SECONDS:
+                self._fails = f"the command did not begin within {BOOT_SECONDS} s"
+            return "late", ""
+        if event[0] == "gone" and self.log.text():
+            self._fails = "the guest ended before the command began"
+        elif event[0] == "ready" and self.log.faults():
+            self._fails = "the kernel reported a fault before the command began"
+        return event
 
     def _check(self) -> None:
         """Raises VMError if a program that the guest needs is missing."""
@@ -209,6 +221,8 @@ class Machine:
                              f"-ex 'target remote :{self.options.gdb}'")
                 if terminal:
                     terminal.begin()
+                else:
+                    self._control.send(b"go\n")
             elif word == "exit":
                 return self._finished(int(value), outputs, terminal)
             elif word == "stuck":

@@ -50,6 +50,10 @@ _KNOWN = (
     (re.compile(r"WARNING: .*kernel/workqueue\.c:\d+.* check_flush_dependency"),
      re.compile(r"Workqueue: iscsi_ctrl_\S+ __iscsi_unbind_session"), 20),
 )
+# The log of a guest that was booted twice has a line that begins with this between the two boots.
+BOOTED_AGAIN = "vm: booted again: "
+# What the kernel says when it loads the first module that is not part of it.
+_FIRST_MODULE = re.compile(r": loading out-of-tree module taints kernel")
 _END = re.compile(r"---\[ end |</TASK>$")
 _BEFORE = 5
 _AFTER = 80
@@ -99,6 +103,21 @@ class ConsoleLog:
     def tail(self, count: int) -> str:
         """The last lines."""
         return "".join(self.text().splitlines(keepends=True)[-count:])
+
+    def of_last_boot(self) -> "ConsoleLog":
+        """What the log has of the last boot."""
+        return self._part(self.text().rpartition(BOOTED_AGAIN)[2])
+
+    def with_modules(self) -> "ConsoleLog":
+        """What the log has from the time on at which the kernel loaded a module of this project."""
+        text = self.text()
+        first = _FIRST_MODULE.search(text)
+        return self._part(text[first.end():] if first else "")
+
+    def _part(self, text: str) -> "ConsoleLog":
+        part = ConsoleLog(self._end_mark)
+        part.feed(text.encode())
+        return part
 
     def faults(self) -> str:
         """The first report of a fault, with some lines before it; "" if there is none."""
