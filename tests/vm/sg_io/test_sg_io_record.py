@@ -35,7 +35,8 @@ def test_each_command_is_recorded_with_cpu_and_time(disk, tmp_path):
     commands += ["000000000000 none 0 cpu=1\n", "35000000000000000000 none 0 cpu=0\n",
                  "2a000000000000000800 out 4096 pattern=ff cpu=0\n"]
     with recording(disk.sd, tmp_path / "r") as got:
-        run_json("--rate", 200, disk.sg, "-", stdin="".join(commands))
+        # Without --force sg_io reads the disk first, to look for a file system.
+        run_json("--force", "--rate", 200, disk.sg, "-", stdin="".join(commands))
     assert got.status == 0
     want = [line.replace("pattern=ff", "pattern=lba").split() for line in commands]
     assert [[*line[:3], line[-1]] for line in got.lines] == [[*w[:3], w[-1]] for w in want]
@@ -59,7 +60,7 @@ def test_only_the_chosen_device_is_recorded(three, tmp_path):
 def test_unsupported_commands_are_left_out_and_reported(disk, tmp_path):
     lines = "c00000000000 in 64\n55000000000000001000 out 16\n" + READ
     with recording(disk.sg, tmp_path / "r") as got:
-        run_json(disk.sg, "-", stdin=lines, expect=1)
+        run_json("--force", disk.sg, "-", stdin=lines, expect=1)
     assert got.status == 1
     assert [line[0] for line in got.lines] == ["28000000000000000800"]
     assert got.summary["left_out_opcodes"] == {"opcode C0h": 1, "MODE SELECT(10)": 1}
