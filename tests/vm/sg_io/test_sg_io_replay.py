@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import vmdisk
 from kit.host import run
-from recorder import by_cpu, recording, replay
+from recorder import by_cpu, recording, replay, verify
 from vmdisk import SG_IO, set_param, sg_io
 
 READ = "28000000000000000800 in 4096"
@@ -121,6 +121,36 @@ def test_text_result(disk):
     bad = sg_io("replay", disk.sg, "-", stdin="2800ffffffff00000800 in 4096 at=0\n")
     assert bad.returncode == 1
     assert "Logical block address out of range" in bad.stdout
+
+
+@pytest.mark.parametrize("via,speed", [("sg", "max"), ("sg", 4), ("sg", 1), ("smq", "max")])
+def test_conflicting_commands_keep_their_order(smq_disk, via, speed):
+    """The first WRITE of each block comes from a CPU that is late, the second from one that is not.
+    The second waits for the first, and each block has the data of the second at the end."""
+    lines = ""
+    for i in range(8):
+        late, early = i % 2, 1 - i % 2
+        for k in range(10):
+            lines += f"2800{1000 + 8 * k:08x}00000800 in 4096 at={1000 * i} cpu={late}\n"
+        for cpu, data in ((late, "zero"), (early, "ff")):
+            lines += f"2a00{i:08x}00000100 out 512 pattern={data} at={1000 * i} cpu={cpu}\n"
+    set_param("ndelay", 5_000_000)
+    try:
+        got = replay("--via", via, "--speed", speed, "--depth", 2, smq_disk.smq, "-", stdin=lines)
+    finally:
+        set_param("delay", 0)
+    assert got["status"] == {"GOOD": 96}
+    assert smq_disk.read(0, 8) == b"\xff" * 4096
+    assert got["waited_for_conflicts"] > 0
+    done = verify(smq_disk.sd, "-", stdin=lines)
+    assert (done["blocks"], done["differ"]) == (8, 0)
+
+
+def test_a_failed_command_holds_no_other(disk):
+    """Commands that conflict with a failed one are issued when it has failed."""
+    lines = "2a00ffffffff00000100 out 512 at=0 cpu=0\n2800ffffffff00000100 in 512 at=0 cpu=1\n"
+    got = replay("--speed", "max", disk.sg, "-", stdin=lines * 3, expect=1)
+    assert got["commands"] == 6 and got["status"]["GOOD"] == 0
 
 
 REFUSED = [

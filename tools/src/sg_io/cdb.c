@@ -242,6 +242,17 @@ __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes)
 	return n && !(bytes % n) ? bytes / n : 0;
 }
 
+bool cdb_unmap_range(const __u8 *list, __u32 bytes, unsigned int nth, __u64 *lba, __u64 *blocks)
+{
+	__u32 at = 8 + 16 * nth;
+
+	if (at + 16 > bytes || at + 16 > 8u + sg_get_unaligned_be16(list + 2))
+		return false;
+	*lba = sg_get_unaligned_be64(list + at);
+	*blocks = sg_get_unaligned_be32(list + at + 8);
+	return true;
+}
+
 bool cdb_repeats_block(const struct cdb_op *op, const __u8 *cdb)
 {
 	return size_rule(op, cdb) == SIZE_BLOCK;

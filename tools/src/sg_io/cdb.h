@@ -114,6 +114,9 @@ bool cdb_transfer(const __u8 *cdb, unsigned int len, __u32 block_size, enum cdb_
 /* Whether the command uses one block of data for all its blocks: WRITE SAME, BYTCHK 3. */
 bool cdb_repeats_block(const struct cdb_op *op, const __u8 *cdb);
 
+/* The @nth range of UNMAP's parameter list, of @bytes bytes; false if there is none. */
+bool cdb_unmap_range(const __u8 *list, __u32 bytes, unsigned int nth, __u64 *lba, __u64 *blocks);
+
 /* The block size that follows from @bytes of data; 0 if the CDB does not determine it. */
 __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes);
 

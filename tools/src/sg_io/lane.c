@@ -15,6 +15,12 @@
  */
 #define SILENT_NS	40000
 #define FAR_NS		(1ULL << 62)	/* more than a century: a later due time is cut to this */
+/*
+ * A lane whose next command is held looks again after an eighth of the time that it has waited. It
+ * cannot be woken: a wakeup would cost the other lane a system call.
+ */
+#define HELD_NS_MIN	10000
+#define HELD_NS_MAX	1000000
 
 static __u64 due_ns(const struct run *run, const struct lane *l, size_t nth)
 {
@@ -84,6 +90,29 @@ static void issue_refused(struct worker *w, struct slot *slot)
 		w->run->engine->submit(w);
 }
 
+/* Whether the next command must wait until earlier ones with the same blocks have ended. */
+static bool is_held(struct lane *l, __u64 now)
+{
+	bool held = conflicts_hold(l->conflicts, &l->view, l->cmds[l->next]);
+
+	if (held && !l->held_ns) {
+		l->held_ns = now;
+		l->held++;
+	} else if (!held) {
+		l->held_ns = 0;
+	}
+	return held;
+}
+
+static __u64 held_wait(const struct lane *l, __u64 now)
+{
+	__u64 wait = (now - l->held_ns) / 8;
+
+	if (wait < HELD_NS_MIN)
+		return HELD_NS_MIN;
+	return wait < HELD_NS_MAX ? wait : HELD_NS_MAX;
+}
+
 /*
  * Issues all commands that are due at @now, as long as there are free slots. Submits each by a
  * system call of its own, even to a ring: the kernel plugs commands that it gets together, and
@@ -99,7 +128,7 @@ static void issue_due(struct worker *w, __u64 now)
 	/* A refused command is in a free slot, and is issued first. */
 	while (l->next < l->nr && w->nr_free && !w->full && !w->refused) {
 		due = due_ns(w->run, l, l->next);
-		if (due > now)
+		if (due > now || is_held(l, now))
 			break;
 		slot = w->free[--w->nr_free];
 		slot->sequence = l->cmds[l->next++];
@@ -167,7 +196,12 @@ static __u64 advance(struct worker *w)
 		now = stay_awake(w, due);
 	if (w->nr_free)
 		issue_due(w, now);
-	return 0;
+	return l->held_ns ? held_wait(l, now) : 0;
+}
+
+static void note_end(struct worker *w, const struct slot *slot)
+{
+	conflicts_ended(w->lane->conflicts, slot->sequence);
 }
 
 static bool has_work(const struct worker *w)
@@ -186,6 +220,7 @@ void lane_work(struct worker *w)
 	__u64 wait;
 	bool full;
 
+	w->ended = note_end;
 	/* By default a timer may be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (l->cpu != CPU_ANY && !worker_move(w, l->cpu))
@@ -273,6 +308,8 @@ static void free_commands(struct lane *lanes, unsigned int nr)
 {
 	unsigned int i;
 
+	if (nr)
+		conflicts_free(lanes[0].conflicts);
 	for (i = 0; lanes && i < nr; i++)
 		free(lanes[i].cmds);
 }
@@ -294,6 +331,7 @@ static struct lane *share(struct lane *lanes, unsigned int nr)
 struct lane *lanes_new(const struct cmdfile *file, double speed, unsigned int *nr)
 {
 	struct lane *lanes = NULL, *shared;
+	struct conflicts *conflicts;
 	__u64 first_us = ~0ULL;
 	unsigned int k;
 	size_t i;
@@ -304,6 +342,13 @@ struct lane *lanes_new(const struct cmdfile *file, double speed, unsigned int *n
 	for (i = 0; i < file->nr; i++)
 		if (file->cmds[i].at_us < first_us)
 			first_us = file->cmds[i].at_us;
+	conflicts = conflicts_new(file, speed);
+	if (!conflicts) {
+		warnx("no memory for the conflicts of %zu commands", file->nr);
+		goto fail;
+	}
+	for (k = 0; k < *nr; k++)
+		lanes[k].conflicts = conflicts;
 	for (k = 0; k < *nr; k++) {
 		lanes[k].first_us = first_us;
 		lanes[k].speed = speed;

@@ -5,6 +5,7 @@
 #ifndef SG_IO_LANE_H
 #define SG_IO_LANE_H
 
+#include "conflicts.h"
 #include "worker.h"
 
 struct lane {
@@ -19,6 +20,10 @@ struct lane {
 	__u64 room_ns;		/* when a command last ended while all slots were in use */
 	__u64 waited;		/* commands that were due before @room_ns */
 	__u64 overtaken;	/* commands issued after a later one of the file */
+	struct conflicts *conflicts;	/* of all lanes */
+	struct conflict_view view;
+	__u64 held_ns;		/* since when the next command waits for conflicts; 0: no */
+	__u64 held;		/* commands that waited for their conflicts */
 };
 
 /* The work function of a lane's worker: issues all of its commands, until run->stop. */

@@ -111,6 +111,7 @@ struct replayed {
 	struct opcodes opcodes;
 	__u64 waited;
 	__u64 overtaken;
+	__u64 held;
 };
 
 static void sum_up(const struct run *run, struct replayed *all)
@@ -123,6 +124,7 @@ static void sum_up(const struct run *run, struct replayed *all)
 		hist_merge(&all->late, &l->late);
 		all->waited += l->waited;
 		all->overtaken += l->overtaken;
+		all->held += l->held;
 		for (i = 0; i < l->next; i++) {
 			cmd = &run->file->cmds[l->cmds[i]];
 			opcodes_add(&all->opcodes, cmd->cdb, cmd->cdb_len);
@@ -145,6 +147,9 @@ static void report_more_text(const struct run *run, const struct replayed *all)
 	if (all->waited)
 		printf("%llu commands were due while --depth %u were in flight: issued late\n",
 		       all->waited, run->depth);
+	if (all->held)
+		printf("%llu commands waited for the end of earlier ones with the same blocks\n",
+		       all->held);
 	if (all->overtaken)
 		printf("%llu commands were overtaken by later ones: %s had no room for them\n",
 		       all->overtaken, run->targets[0].dev->given);
@@ -166,6 +171,7 @@ static void report_more_json(const struct run *run, const struct replayed *all,
 	json_object_object_add(o, "lanes", json_object_new_uint64(run->nr_lanes));
 	json_object_object_add(o, "opcodes", opcodes_json(&all->opcodes));
 	json_object_object_add(o, "waited_for_depth", json_object_new_uint64(all->waited));
+	json_object_object_add(o, "waited_for_conflicts", json_object_new_uint64(all->held));
 	json_object_object_add(o, "overtaken", json_object_new_uint64(all->overtaken));
 }
 
@@ -291,8 +297,14 @@ int cmd_replay(int argc, char **argv)
 		"it on its CPU. cpu= is the CPU. For each CPU a separate process issues the\n"
 		"commands. Another process, which may run on any CPU, issues the commands\n"
 		"without cpu=. The commands of a CPU are issued in the order of the file, even\n"
-		"if earlier ones fail or have not ended. Between CPUs only the times give an\n"
-		"order.\n"
+		"if earlier ones fail or have not ended. Between CPUs the times give an order.\n"
+		"\n"
+		"But a command waits until earlier ones have ended, on any CPU, if they use the\n"
+		"same blocks and one of them writes: so each block gets its data in the order\n"
+		"of the times, with --speed max of the lines. SYNCHRONIZE CACHE waits for the\n"
+		"writes before it, except at --speed 1. A command that may change blocks and\n"
+		"has no LBA, or whose opcode is not known, counts as a write of all blocks.\n"
+		"The report counts commands that waited.\n"
 		"\n"
 		"'issue error' is how late the kernel got a command: from the time given by at=\n"
 		"to the start of the system call that submits it. A process that sleeps wakes\n"

@@ -35,6 +35,8 @@ void worker_done(struct worker *w, struct slot *slot)
 	if (out->error == ENODEV || out->error == ENXIO)
 		run_fail(w->run, slot->target->dev, out->error);
 
+	if (w->ended)
+		w->ended(w, slot);
 	slot->cmd = NULL;
 	slot->in_flight = false;
 	w->free[w->nr_free++] = slot;

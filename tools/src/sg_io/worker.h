@@ -93,6 +93,8 @@ struct worker {
 	bool refused;			/* a slot in @free has a command to queue again */
 	void (*work)(struct worker *w);	/* lane_work() of a replay; NULL: work() of worker.c */
 	struct lane *lane;		/* of a replay */
+	/* Called when a command has ended, before its slot is free; NULL: nobody asks. */
+	void (*ended)(struct worker *w, const struct slot *slot);
 	void *buffers;
 	size_t buffer_bytes;
 

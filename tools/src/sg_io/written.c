@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <err.h>
-#include <scsi/sg_unaligned.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,15 +53,11 @@ static __u8 bits_of(const struct command *cmd)
 static bool add_unmap(struct build *b, size_t i)
 {
 	const struct command *cmd = &b->w->file->cmds[i];
-	const __u8 *list = cmd->data;
-	__u32 at, end;
+	unsigned int nth;
+	__u64 lba, blocks;
 
-	if (cmd->bytes < 8)
-		return true;
-	end = 8 + sg_get_unaligned_be16(list + 2);
-	for (at = 8; at + 16 <= end && at + 16 <= cmd->bytes; at += 16)
-		if (!add(b, sg_get_unaligned_be64(list + at), sg_get_unaligned_be32(list + at + 8),
-			 i, false))
+	for (nth = 0; cdb_unmap_range(cmd->data, cmd->bytes, nth, &lba, &blocks); nth++)
+		if (!add(b, lba, blocks, i, false))
 			return false;
 	return true;
 }

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * sg_io_conflicts SEED COMMANDS LANES BLOCKS SPEED: issues and ends random commands in a random
+ * order, as the lanes of a replay could, and checks each answer of conflicts_hold() by comparing
+ * the command with all earlier ones. Prints how many commands were issued too early, how many never
+ * could be issued, and how many answers held a command without need.
+ *
+ * sg_io_conflicts far COMMANDS: a WRITE and a READ of the same block after COMMANDS others, the
+ * first of which ends last. Prints whether the READ is held: at first, after the WRITE has ended,
+ * and after all have ended.
+ *
+ * sg_io_conflicts cost COMMANDS: prints the nanoseconds per command for conflicts_new(), and for
+ * conflicts_hold() and conflicts_ended().
+ */
+#include <err.h>
+#include <scsi/sg_unaligned.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "conflicts.h"
+
+#define DEPTH		8
+#define MAX_LANES	8
+
+enum uses { NOTHING, READS, FLUSHES, WRITES };
+
+/* The truth about a command, known because this program makes it. */
+struct truth {
+	__u64 first;
+	__u64 last;
+	enum uses uses;
+	bool ended;
+};
+
+struct world {
+	struct cmdfile file;
+	struct truth *truth;	/* as the file's commands */
+	__u32 *order;		/* the commands in the order of conflicts */
+	size_t *place;		/* of a command in @order */
+	unsigned int lanes;
+	__u64 blocks;
+	double speed;
+	/* What each lane has to issue, and its commands in flight. */
+	__u32 *todo[MAX_LANES];
+	size_t nr[MAX_LANES];
+	size_t next[MAX_LANES];
+	__u32 flight[MAX_LANES][DEPTH];
+	unsigned int nr_flight[MAX_LANES];
+	struct conflict_view view[MAX_LANES];
+	size_t wrong;
+	size_t needless;
+};
+
+static const struct {
+	const char *gen;
+	enum uses uses;
+	unsigned int weight;
+} kinds[] = {
+	{ "read6", READS, 5 }, { "read10", READS, 30 }, { "read12", READS, 5 },
+	{ "read16", READS, 10 }, { "read32", READS, 5 }, { "verify10", READS, 4 },
+	{ "verify16", READS, 4 }, { "write6", WRITES, 3 }, { "write10", WRITES, 12 },
+	{ "write12", WRITES, 3 }, { "write16", WRITES, 5 }, { "write32", WRITES, 3 },
+	{ "writesame16", WRITES, 1 }, { "sync10", FLUSHES, 3 }, { "sync16", FLUSHES, 1 },
+	{ "tur", NOTHING, 3 }, { "inquiry", NOTHING, 2 },
+};
+
+static void make_unmap(struct command *cmd, struct truth *t, const struct world *w)
+{
+	unsigned int ranges = random() % 4, i;
+	__u8 *list = calloc(1, 8 + 16 * 4);
+	__u64 lba, blocks;
+
+	if (!list)
+		errx(2, "no memory");
+	*t = (struct truth){ .first = ~0ULL };
+	cmd->cdb[0] = 0x42;
+	cmd->cdb_len = 10;
+	cmd->dir = DIR_OUT;
+	cmd->bytes = 8 + 16 * ranges;
+	cmd->data = list;
+	sg_put_unaligned_be16(16 * ranges, list + 2);
+	for (i = 0; i < ranges; i++) {
+		lba = random() % w->blocks;
+		blocks = random() % 3;
+		sg_put_unaligned_be64(lba, list + 8 + 16 * i);
+		sg_put_unaligned_be32(blocks, list + 16 + 16 * i);
+		if (!blocks)
+			continue;
+		t->uses = WRITES;
+		t->first = lba < t->first ? lba : t->first;
+		t->last = lba + blocks - 1 > t->last ? lba + blocks - 1 : t->last;
+	}
+}
+
+static void make_command(struct command *cmd, struct truth *t, const struct world *w)
+{
+	unsigned int pick, all = 0, i;
+	const struct cdb_op *op;
+	__u64 lba, blocks;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		all += kinds[i].weight;
+	pick = random() % (all + 2);
+	if (pick == all) {
+		make_unmap(cmd, t, w);
+		return;
+	}
+	if (pick == all + 1) {	/* a vendor's command, or TEST UNIT READY */
+		cmd->cdb[0] = 0xc1;
+		cmd->cdb_len = 10;
+		*t = (struct truth){ .last = ~0ULL, .uses = random() % 40 ? NOTHING : WRITES };
+		if (t->uses == NOTHING) {
+			cmd->cdb[0] = 0;
+			cmd->cdb_len = 6;
+		}
+		return;
+	}
+	for (i = 0; pick >= kinds[i].weight; i++)
+		pick -= kinds[i].weight;
+	op = cdb_find_gen(kinds[i].gen);
+	lba = random() % w->blocks;
+	blocks = random() % 50 ? 1 + random() % 8 : 1 + random() % 200;
+	if (kinds[i].uses == FLUSHES || !strcmp(kinds[i].gen, "writesame16"))
+		blocks = random() % 10 ? blocks : 0;
+	cdb_build(op, lba, kinds[i].uses ? blocks : 0, cmd->cdb);
+	cmd->cdb_len = op->len;
+	cmd->dir = op->dir;
+	*t = (struct truth){
+		.first = lba, .last = blocks ? lba + blocks - 1 : ~0ULL, .uses = kinds[i].uses,
+	};
+	if (t->uses == FLUSHES && w->speed == 1)
+		t->uses = NOTHING;
+}
+
+static bool conflict(const struct truth *a, const struct truth *b)
+{
+	if (a->first > b->last || b->first > a->last)
+		return false;
+	return (a->uses == WRITES && b->uses != NOTHING) || (a->uses == READS && b->uses == WRITES);
+}
+
+static int by_time(const void *a, const void *b, void *arg)
+{
+	const struct command *cmds = arg;
+	__u32 x = *(const __u32 *)a, y = *(const __u32 *)b;
+
+	if (cmds[x].at_us != cmds[y].at_us)
+		return cmds[x].at_us < cmds[y].at_us ? -1 : 1;
+	return x < y ? -1 : 1;
+}
+
+static void make_world(struct world *w)
+{
+	__u64 at[MAX_LANES] = { 0 };
+	unsigned int lane;
+	size_t i;
+
+	w->file.cmds = calloc(w->file.nr, sizeof(*w->file.cmds));
+	w->truth = calloc(w->file.nr, sizeof(*w->truth));
+	w->order = calloc(w->file.nr, sizeof(*w->order));
+	w->place = calloc(w->file.nr, sizeof(*w->place));
+	for (lane = 0; lane < w->lanes; lane++)
+		w->todo[lane] = calloc(w->file.nr, sizeof(__u32));
+	for (i = 0; i < w->file.nr; i++) {
+		lane = random() % w->lanes;
+		at[lane] += random() % 100;
+		make_command(&w->file.cmds[i], &w->truth[i], w);
+		w->file.cmds[i].cpu = lane;
+		w->file.cmds[i].at_us = at[lane];
+		w->todo[lane][w->nr[lane]++] = i;
+		w->order[i] = i;
+	}
+	if (w->speed)
+		qsort_r(w->order, w->file.nr, sizeof(__u32), by_time, w->file.cmds);
+	for (i = 0; i < w->file.nr; i++)
+		w->place[w->order[i]] = i;
+}
+
+/* Issues a lane's next command if it is not held. Return: whether it was issued. */
+static bool issue(struct world *w, const struct conflicts *c, unsigned int lane)
+{
+	__u32 cmd = w->todo[lane][w->next[lane]];
+	bool must = false, held;
+	size_t i;
+
+	held = conflicts_hold(c, &w->view[lane], cmd);
+	for (i = 0; i < w->place[cmd] && !must; i++)
+		must = !w->truth[w->order[i]].ended &&
+			conflict(&w->truth[w->order[i]], &w->truth[cmd]);
+	w->wrong += must && !held;
+	w->needless += held && !must;
+	if (held)
+		return false;
+	w->flight[lane][w->nr_flight[lane]++] = cmd;
+	w->next[lane]++;
+	return true;
+}
+
+static void end_one(struct world *w, struct conflicts *c, unsigned int lane)
+{
+	unsigned int nth = random() % w->nr_flight[lane];
+	__u32 cmd = w->flight[lane][nth];
+
+	w->flight[lane][nth] = w->flight[lane][--w->nr_flight[lane]];
+	w->truth[cmd].ended = true;
+	conflicts_ended(c, cmd);
+}
+
+/* Return: how many commands could not be issued. */
+static size_t run_world(struct world *w, struct conflicts *c)
+{
+	unsigned int lane, idle = 0, favoured = 0;
+	size_t left = w->file.nr, steps = 0;
+
+	while (left && idle < 100000) {
+		/* For long times one lane runs ahead of the others. */
+		if (!(steps++ % 3000))
+			favoured = random() % w->lanes;
+		lane = random() % 8 ? favoured : random() % w->lanes;
+		idle++;
+		if (w->nr_flight[lane] && (random() % 2 || w->nr_flight[lane] == DEPTH)) {
+			end_one(w, c, lane);
+			left--;
+			idle = 0;
+		} else if (w->next[lane] < w->nr[lane] && w->nr_flight[lane] < DEPTH &&
+			   issue(w, c, lane)) {
+			idle = 0;
+		}
+	}
+	return left;
+}
+
+static double seconds(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+static void print_cost(struct world *w)
+{
+	double start, found, end;
+	struct conflicts *c;
+	size_t i, held = 0;
+
+	make_world(w);
+	start = seconds();
+	c = conflicts_new(&w->file, 0);
+	if (!c)
+		errx(2, "no memory");
+	found = seconds();
+	for (i = 0; i < w->file.nr; i++) {
+		held += conflicts_hold(c, &w->view[0], i);
+		conflicts_ended(c, i);
+	}
+	end = seconds();
+	printf("conflicts_new %.0f ns, hold and ended %.1f ns, held %zu\n",
+	       (found - start) * 1e9 / w->file.nr, (end - found) * 1e9 / w->file.nr, held);
+	conflicts_free(c);
+}
+
+static void make_one(struct world *w, size_t nth, const char *gen, __u64 lba)
+{
+	struct command *cmd = &w->file.cmds[nth];
+	const struct cdb_op *op = cdb_find_gen(gen);
+
+	cdb_build(op, lba, 1, cmd->cdb);
+	cmd->cdb_len = op->len;
+	cmd->dir = op->dir;
+}
+
+static void print_far(struct world *w)
+{
+	size_t i, far = w->file.nr;
+	struct conflicts *c;
+
+	w->file.nr += 2;
+	w->file.cmds = calloc(w->file.nr, sizeof(*w->file.cmds));
+	for (i = 0; i < far; i++)
+		make_one(w, i, "read10", 8 + i);
+	make_one(w, far, "write10", 1);
+	make_one(w, far + 1, "read10", 1);
+	c = conflicts_new(&w->file, 0);
+	if (!c)
+		errx(2, "no memory");
+	for (i = 1; i < far; i++)
+		conflicts_ended(c, i);
+	printf("%d ", conflicts_hold(c, &w->view[0], far + 1));
+	conflicts_ended(c, far);
+	printf("%d ", conflicts_hold(c, &w->view[0], far + 1));
+	conflicts_ended(c, 0);
+	printf("%d\n", conflicts_hold(c, &w->view[0], far + 1));
+	conflicts_free(c);
+	free(w->file.cmds);
+}
+
+int main(int argc, char **argv)
+{
+	static struct world w;
+	struct conflicts *c;
+	size_t left, i;
+
+	if (argc == 3 && !strcmp(argv[1], "cost")) {
+		w.file.nr = strtoul(argv[2], NULL, 10);
+		w.lanes = 2;
+		w.blocks = 1 << 21;
+		print_cost(&w);
+		return 0;
+	}
+	if (argc == 3 && !strcmp(argv[1], "far")) {
+		w.file.nr = strtoul(argv[2], NULL, 10);
+		print_far(&w);
+		return 0;
+	}
+	if (argc != 6)
+		errx(2, "SEED COMMANDS LANES BLOCKS SPEED");
+	srandom(strtoul(argv[1], NULL, 10));
+	w.file.nr = strtoul(argv[2], NULL, 10);
+	w.lanes = strtoul(argv[3], NULL, 10);
+	w.blocks = strtoull(argv[4], NULL, 10);
+	w.speed = strtod(argv[5], NULL);
+	make_world(&w);
+	c = conflicts_new(&w.file, w.speed);
+	if (!c)
+		errx(2, "no memory");
+	left = run_world(&w, c);
+	printf("wrong %zu left %zu needless %zu\n", w.wrong, left, w.needless);
+	conflicts_free(c);
+	for (i = 0; i < w.file.nr; i++)
+		free((void *)w.file.cmds[i].data);
+	for (i = 0; i < w.lanes; i++)
+		free(w.todo[i]);
+	free(w.file.cmds);
+	free(w.truth);
+	free(w.order);
+	free(w.place);
+	return 0;
+}

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io replay holds a command exactly while an earlier one that uses the same blocks, and has not
+ended, conflicts with it."""
+
+import pytest
+from sg_io_build import part, run
+
+PARTS = ("conflicts.c", "cdb.c", "shared.c")
+
+
+def program():
+    return part("sg_io_conflicts", *PARTS)
+
+
+def counts(*args):
+    done = run(program(), *map(str, args))
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split()
+    return dict(zip(words[::2], map(int, words[1::2])))
+
+
+@pytest.mark.parametrize("speed", [0, 1, 4])
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+@pytest.mark.parametrize("blocks", [1, 40, 5000])
+def test_random_recordings(blocks, lanes, speed):
+    """In random interleavings each answer is that of a comparison with all earlier commands."""
+    for seed in range(4):
+        assert counts(seed, 700, lanes, blocks, speed) == {"wrong": 0, "left": 0, "needless": 0}
+
+
+@pytest.mark.parametrize("nr,held", [(2000, "1 0 0"), (4095, "1 0 0"), (4096, "1 1 0")])
+def test_a_lane_far_ahead(nr, held):
+    """A check looks at 4096 commands. With more, a command waits until the first has ended."""
+    done = run(program(), "far", str(nr))
+    assert done.stdout.split() == held.split()
+
+
+@pytest.mark.parametrize("nr", [1, 2, 3])
+def test_short_files(nr):
+    for seed in range(10):
+        assert counts(seed, nr, 2, 3, 2) == {"wrong": 0, "left": 0, "needless": 0}
