@@ -2,7 +2,11 @@
 /* LUNs: set-up and removal of what the layer, the LLD and the policy keep for a LUN. */
 #include <linux/blk-mq.h>
 #include <linux/export.h>
+#include <linux/scatterlist.h>
 #include <linux/slab.h>
+#include <linux/string.h>
+#include <scsi/scsi_eh.h>
+#include <scsi/scsi_proto.h>
 
 #include "core.h"
 #include "smq.h"
@@ -92,6 +96,45 @@ void smq_lun_room(struct scsi_device *sdev)
 	blk_mq_run_hw_queues(sdev->request_queue, true);
 }
 EXPORT_SYMBOL_GPL(smq_lun_room);
+
+/**
+ * smq_lun_absent() - executes a command for a LUN 0 that does not exist
+ * @scmd: a command that the LLD has; any but REPORT LUNS, which the LLD executes itself
+ *
+ * For an LLD that is the target itself. A scan finds a target's LUNs by REPORT LUNS, which it sends
+ * to LUN 0, after an INQUIRY. So lun_init accepts LUN 0, and INQUIRY says that there is no logical
+ * unit (SPC-5, peripheral qualifier 011b): the mid-layer then adds no device for it. All other
+ * commands are refused.
+ *
+ * Sets the result and the residual; the caller completes the command.
+ *
+ * Context: any.
+ */
+void smq_lun_absent(struct scsi_cmnd *scmd)
+{
+	const u8 *cdb = scmd->cmnd;
+	u8 data[36] = {
+		[0] = 0x7f,		/* qualifier 011b, type 1Fh: no logical unit */
+		[2] = 0x07,		/* SPC-5 */
+		[3] = 0x02,		/* response data format 2 */
+		[4] = sizeof(data) - 5,
+	};
+	unsigned int n;
+
+	if (cdb[0] != INQUIRY || cdb[1] & 0x03 || scmd->sc_data_direction != DMA_FROM_DEVICE) {
+		/* LOGICAL UNIT NOT SUPPORTED */
+		scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x25, 0);
+		scsi_set_resid(scmd, scsi_bufflen(scmd));
+		return;
+	}
+	memcpy(data + 8, "SMQ     NO LOGICAL UNIT 0001", 28);
+	n = min3((unsigned int)sizeof(data), scsi_bufflen(scmd),
+		 (unsigned int)get_unaligned_be16(cdb + 3));
+	sg_copy_from_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), data, n);
+	scsi_set_resid(scmd, scsi_bufflen(scmd) - n);
+	scmd->result = SAM_STAT_GOOD;
+}
+EXPORT_SYMBOL_GPL(smq_lun_absent);
 
 /* The mid-layer also calls this for a LUN whose sdev_init failed. */
 void smq_sdev_destroy(struct scsi_device *sdev)

@@ -152,10 +152,13 @@ static int lio_make_nexus(struct lio_tpg *tpg, const char *name)
 	return 0;
 }
 
+/* No scan may run: a scan uses the nexus of a target without LUNs, too. */
 static int lio_drop_nexus(struct lio_tpg *tpg)
 {
+	struct Scsi_Host *shost = tpg->lio->smq->shost;
 	int err = 0;
 
+	mutex_lock(&shost->scan_mutex);
 	mutex_lock(&tpg->lio->lock);
 	if (!tpg->sess) {
 		pr_err("%s/tpgt_%u: no nexus to end\n", tpg->lio->name, tpg->number);
@@ -171,6 +174,7 @@ static int lio_drop_nexus(struct lio_tpg *tpg)
 		tpg->sess = NULL;
 	}
 	mutex_unlock(&tpg->lio->lock);
+	mutex_unlock(&shost->scan_mutex);
 	return err;
 }
 

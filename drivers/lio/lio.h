@@ -25,7 +25,7 @@ struct lio_host;
  * @se: LIO's part
  * @lio: its host
  * @number: the N of tpgt_N, and the target's number in the host
- * @sess: the nexus, NULL while there is none; ends only while @luns is empty
+ * @sess: the nexus, NULL while there is none; ends only while @luns is empty and no scan runs
  * @luns: LIO's LUNs that are linked, by number; marked LIO_GOING before they are removed
  *
  * Lifetime: as long as its directory. lio_host.lock protects @sess and @luns.
@@ -62,11 +62,13 @@ struct lio_host {
 /**
  * struct lio_lun - a LUN as commands see it, in the layer's private area
  * @sess: the nexus
- * @attrib: the backstore's attributes
+ * @attrib: the backstore's attributes; NULL for a LUN 0 that is not linked, which scans ask for the
+ *	target's LUNs
  * @copies: the backstore only copies memory, so it executes READ and WRITE without sleeping
  *
  * lun_init sets all fields. Both pointers are valid while the LUN has commands: the LUN's link to
  * its backstore keeps backstore and nexus from being freed, and is removed after the scsi_device.
+ * A LUN 0 that is not linked exists only during a scan, and the nexus ends only between scans.
  */
 struct lio_lun {
 	struct se_session *sess;

@@ -116,15 +116,21 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 static __always_inline enum smq_status lio_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
+	const struct lio_lun *ll = smq_lun_priv(scmd->device);
 
 	/* LIO would execute a READ with data-out as a WRITE. */
 	if (scsi_bufflen(scmd) && smq_cdb_misdirected(scmd->cmnd[0], scmd->sc_data_direction)) {
 		scmd->result = DID_ERROR << 16;
 		return SMQ_DONE;
 	}
-	if (lio_may_run_here(smq_lun_priv(scmd->device), scmd))
+	if (lio_may_run_here(ll, scmd))
 		return lio_submit(cmd, true);
 
+	/* LIO executes REPORT LUNS at LUN 0 even if LUN 0 is not linked. */
+	if (!ll->attrib && scmd->cmnd[0] != REPORT_LUNS) {
+		smq_lun_absent(scmd);
+		return SMQ_DONE;
+	}
 	/* LIO would copy as many bytes as the CDB's length field says, even beyond the CDB. */
 	if (scmd->cmnd[0] == VARIABLE_LENGTH_CMD && scsi_command_size(scmd->cmnd) > scmd->cmd_len) {
 		scsi_build_sense(scmd, 0, ILLEGAL_REQUEST, 0x24, 0);
@@ -152,6 +158,9 @@ static int lio_lun_init(struct smq_host *host, struct scsi_device *sdev)
 		ll->sess = tpg->sess;
 		ll->attrib = &dev->dev_attrib;
 		ll->copies = !strcmp(dev->transport->name, "rd_mcp");
+		err = 0;
+	} else if (tpg && tpg->sess && !sdev->lun) {
+		ll->sess = tpg->sess;
 		err = 0;
 	}
 	mutex_unlock(&lio->lock);

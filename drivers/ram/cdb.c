@@ -12,6 +12,10 @@ static const struct ram_op *ram_check(struct ram_lun *lun, struct scsi_cmnd *scm
 	const struct ram_op *op = ram_find_op(cdb[0], cdb[1] & 0x1f);
 	u8 asc, ascq;
 
+	if (test_bit(RAM_ABSENT, &lun->attn) && cdb[0] != REPORT_LUNS) {
+		smq_lun_absent(scmd);
+		return NULL;
+	}
 	/* A unit attention comes first, except for the commands that are exempt. */
 	if ((!op || !op->ua_exempt) && ram_report_ua(lun, &asc, &ascq)) {
 		ram_sense(scmd, UNIT_ATTENTION, asc, ascq);

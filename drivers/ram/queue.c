@@ -153,6 +153,13 @@ static int ram_lun_init(struct smq_host *host, struct scsi_device *sdev)
 	if (lun)
 		kref_get(&lun->ref);
 	xa_unlock(&ram->luns);
+	/* Without a LUN 0, a scan asks an absent one for the LUNs: see smq_lun_absent(). */
+	if (!lun && !sdev->lun) {
+		lun = ram_lun_alloc(ram, 0, &ram_default_lun);
+		if (!lun)
+			return -ENOMEM;
+		set_bit(RAM_ABSENT, &lun->attn);
+	}
 	*(struct ram_lun **)smq_lun_priv(sdev) = lun;
 	return lun ? 0 : -ENXIO;
 }

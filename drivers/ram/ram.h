@@ -68,6 +68,7 @@ enum ram_attn {
 	RAM_STOPPED = RAM_NR_UA,	/* START STOP UNIT: no medium access */
 	RAM_MODEL,			/* the hardware model is on */
 	RAM_FAULT,			/* a fault of the medium is armed */
+	RAM_ABSENT,			/* the host has no LUN 0; scans ask this one for the LUNs */
 };
 
 /**
@@ -84,7 +85,7 @@ enum ram_attn {
  * @ref: the host's table has one reference, each scsi_device of the LUN another
  *
  * All fields except @attn and the store's pages are set before the LUN can be found, and then
- * only read.
+ * only read. An absent LUN 0 is not in the host's table: only a scan's scsi_device refers to it.
  */
 struct ram_lun {
 	unsigned long attn;

@@ -81,7 +81,8 @@
  *	commands even so, and the mid-layer takes the LUNs offline
  *
  * @lun_init: called when a LUN is probed. Returns 0, or -ENXIO if there is no LUN at that address.
- *	May sleep. Optional.
+ *	May sleep. Optional. A scan asks LUN 0 for the list of a target's LUNs: an LLD that is the
+ *	target itself accepts LUN 0 even if there is none, see smq_lun_absent().
  * @lun_exit: undoes a @lun_init that returned 0. Called when the LUN is removed, after its last
  *	command. May sleep. Optional.
  * @lun_configure: called when the LUN's INQUIRY data is known: sets limits of its request
@@ -178,6 +179,7 @@ bool smq_cmd_done(struct smq_cmd *cmd);
 void smq_scsi_done(struct scsi_cmnd *scmd);
 enum smq_status smq_cmd_defer(struct smq_cmd *cmd);
 void smq_lun_room(struct scsi_device *sdev);
+void smq_lun_absent(struct scsi_cmnd *scmd);
 int smq_change_queue_depth(struct scsi_device *sdev, int depth);
 
 /* SMQ_LLD_TEMPLATE(tmpl, ops) */

@@ -93,6 +93,34 @@ def test_report_luns_clears_the_inventory_change_of_all_luns():
         assert [dev.cmd(unit_ready).good for dev in devs] == [True, True]
 
 
+def test_host_without_lun_0_has_its_luns():
+    def numbers(count):
+        return [lun.number for lun in host.wait_luns(count)]
+    with ram_dirs():
+        host_dir = RamDir("a")
+        for number in (3, 5):
+            host_dir.add_lun(number, size_mb=8)
+        host = host_dir.power_on(2)
+        assert numbers(2) == [3, 5]
+        for lun in host.luns():
+            (lun.sysfs / "delete").write_text("1", encoding="ascii")
+        assert not host.luns() and host_dir.get("luns/3/power") == "1"
+        (host.sysfs / "scan").write_text("- - -", encoding="ascii")
+        assert numbers(2) == [3, 5]
+        host_dir.add_lun(0, size_mb=8)
+        assert numbers(3) == [0, 3, 5]
+        host_dir.remove_lun(0)
+        (host.sysfs / "scan").write_text("- - -", encoding="ascii")
+        assert numbers(2) == [3, 5]
+        host_dir.set("power", 0)
+        host = host_dir.power_on(2)
+        assert numbers(2) == [3, 5]
+        for number in (3, 5):
+            host_dir.remove_lun(number)
+        (host.sysfs / "scan").write_text("- - -", encoding="ascii")
+        assert not host.luns()
+
+
 def test_power_off_under_load():
     with ram_host(luns=2) as (host_dir, host):
         host_dir.set("model/service_ns", 2000000)

@@ -333,6 +333,32 @@ def test_reset_of_a_deleted_lun():
         reset_a_deleted_lun(tpg.host)
 
 
+def test_scan_finds_the_luns_of_a_target_without_lun_0():
+    numbers = [100, 300, 16383]
+    with ramdisk("rd") as store, lio_fabric():
+        wwn = Wwn()
+        tpg = wwn.tpg()
+        host = tpg.host
+        for number in numbers:
+            write_attr(tpg.disk(number, store).sysfs / "delete", 1)
+        assert not host.luns()
+        write_attr(host.sysfs / "scan", "- - -")
+        luns = host.wait_luns(3)
+        assert [lun.number for lun in luns] == numbers
+        with SgDev(luns[1].sg) as dev:
+            clear_attentions(dev)
+            assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096).good
+        for number in numbers:
+            tpg.unlink(number)
+        # The target still has its nexus, but no LUN.
+        write_attr(host.sysfs / "scan", "- - -")
+        assert not host.luns()
+        write_attr(tpg.path / "nexus", "NULL")
+        write_attr(host.sysfs / "scan", "- - -")
+        assert not host.luns()
+        wwn.remove()
+
+
 @pytest.mark.smoke
 def test_wwn_removed_under_load():
     with ramdisk("rd") as store, lio_fabric(io_errors=True):
