@@ -170,8 +170,8 @@ static void ram_lun_exit(struct smq_host *host, struct scsi_device *sdev)
 }
 
 /*
- * Resets the LUN @only, or all LUNs if it is NULL: takes back commands, starts stopped LUNs and
- * raises the unit attention @ua.
+ * Resets the LUN @only, or all LUNs if it is NULL: takes back commands, starts stopped LUNs, sets
+ * the mode parameters to their defaults and raises the unit attention @ua.
  */
 static int ram_reset(struct smq_host *host, struct ram_lun *only, enum ram_attn ua)
 {
@@ -187,6 +187,7 @@ static int ram_reset(struct smq_host *host, struct ram_lun *only, enum ram_attn 
 		if (only && lun != only)
 			continue;
 		clear_bit(RAM_STOPPED, &lun->attn);
+		WRITE_ONCE(lun->caching, 0);
 		set_bit(ua, &lun->attn);
 	}
 	xa_unlock(&ram->luns);

@@ -79,19 +79,22 @@ enum ram_attn {
  * @nr_blocks: capacity in blocks
  * @shift: log2 of the block size
  * @null: commands move no data
+ * @caching: WCE and RCD, as in byte 2 of the caching page; any CPU may read or write it
  * @number: its LUN number
  * @ram: its host
  * @store: its data
  * @ref: the host's table has one reference, each scsi_device of the LUN another
  *
- * All fields except @attn and the store's pages are set before the LUN can be found, and then
- * only read. An absent LUN 0 is not in the host's table: only a scan's scsi_device refers to it.
+ * All fields except @attn, @caching and the store's pages are set before the LUN can be found, and
+ * then only read. An absent LUN 0 is not in the host's table: only a scan's scsi_device refers to
+ * it.
  */
 struct ram_lun {
 	unsigned long attn;
 	u64 nr_blocks;
 	unsigned int shift;
 	bool null;
+	u8 caching;
 	unsigned int number;
 	struct ram_host *ram;
 	struct ram_store store;
@@ -280,7 +283,7 @@ enum smq_status ram_execute(struct smq_cmd *cmd, bool may_sleep);
 /* reply.c: responses */
 void ram_sense(struct scsi_cmnd *scmd, u8 key, u8 asc, u8 ascq);
 void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit);
-void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte);
+void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte, int bit);
 bool ram_report_ua(struct ram_lun *lun, u8 *asc, u8 *ascq);
 void ram_data_in(struct scsi_cmnd *scmd, const void *data, unsigned int len, unsigned int alloc);
 bool ram_dir_ok(struct scsi_cmnd *scmd, enum dma_data_direction dir);
@@ -350,6 +353,7 @@ void ram_test_unit_ready(struct ram_lun *lun, struct scsi_cmnd *scmd);
 void ram_request_sense(struct ram_lun *lun, struct scsi_cmnd *scmd);
 void ram_report_luns(struct ram_lun *lun, struct scsi_cmnd *scmd);
 void ram_mode_sense(struct ram_lun *lun, struct scsi_cmnd *scmd);
+void ram_mode_select(struct ram_lun *lun, struct scsi_cmnd *scmd);
 
 /* sbc.c */
 #define RAM_MAX_WRITE_SAME_BYTES	SZ_256M

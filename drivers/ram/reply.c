@@ -14,23 +14,28 @@ void ram_sense(struct scsi_cmnd *scmd, u8 key, u8 asc, u8 ascq)
 }
 
 /*
- * Sets INVALID FIELD IN CDB, with a field pointer (SPC-5, 4.4.2.4) to @byte. @bit: the most
- * significant bit of a field that is shorter than a byte; -1: the field pointer has no bit.
+ * Sets a field pointer (SPC-5, 4.4.2.4) to @byte. @bit: the most significant bit of a field that is
+ * shorter than a byte; -1: the field pointer has no bit.
  */
-void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit)
+static void ram_field_pointer(struct scsi_cmnd *scmd, unsigned int byte, int bit, bool in_cdb)
 {
-	ram_sense(scmd, ILLEGAL_REQUEST, 0x24, 0);
 	scsi_set_sense_field_pointer(scmd->sense_buffer, SCSI_SENSE_BUFFERSIZE, byte,
-				     bit < 0 ? 8 : bit, true);	/* 8: no bit pointer */
+				     bit < 0 ? 8 : bit, in_cdb);	/* 8: no bit pointer */
 	scmd->sense_buffer[7] = 10;	/* 18 bytes in all; the call above set 26 */
 }
 
-/* INVALID FIELD IN PARAMETER LIST */
-void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte)
+/* Sets INVALID FIELD IN CDB; @byte and @bit as for ram_field_pointer(). */
+void ram_invalid_cdb(struct scsi_cmnd *scmd, unsigned int byte, int bit)
+{
+	ram_sense(scmd, ILLEGAL_REQUEST, 0x24, 0);
+	ram_field_pointer(scmd, byte, bit, true);
+}
+
+/* The same for INVALID FIELD IN PARAMETER LIST. */
+void ram_invalid_param(struct scsi_cmnd *scmd, unsigned int byte, int bit)
 {
 	ram_sense(scmd, ILLEGAL_REQUEST, 0x26, 0);
-	scsi_set_sense_field_pointer(scmd->sense_buffer, SCSI_SENSE_BUFFERSIZE, byte, 8, false);
-	scmd->sense_buffer[7] = 10;
+	ram_field_pointer(scmd, byte, bit, false);
 }
 
 /*

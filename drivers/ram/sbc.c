@@ -269,7 +269,7 @@ void ram_unmap(struct ram_lun *lun, struct scsi_cmnd *scmd)
 	sg_copy_to_buffer(scsi_sglist(scmd), scsi_sg_count(scmd), head, sizeof(head));
 	nr = min_t(unsigned int, get_unaligned_be16(head + 2), listed - sizeof(head)) / 16;
 	if (nr > RAM_MAX_UNMAP_DESCRIPTORS) {
-		ram_invalid_param(scmd, 2);
+		ram_invalid_param(scmd, 2, -1);
 		return;
 	}
 	for (i = 0; i < nr; i++) {

@@ -275,6 +275,55 @@ def _mode_sense() -> list[Case]:
     return cases
 
 
+def _mode_select() -> list[Case]:
+    # scsi_debug reports a unit attention after a good MODE SELECT, so those are sent to smq_ram
+    # alone.
+    page = bytes([0x08, 0x12, *bytes(18)])
+    cases = []
+    for six in (True, False):
+        name, head = f"mode-select{6 if six else 10}", bytes(4 if six else 8)
+
+        def case(label, dout, byte1=0x10, size=None, six=six, name=name, **more):
+            size = len(dout) if size is None else size
+            cases.append(Case(f"{name}-{label}", cdb.mode_select(six, size, byte1), dout=dout,
+                              **({"alone": "why" not in more} | more if "want" in more else more)))
+
+        def described(size, descriptor, head=head):
+            return head[:-1] + bytes([size]) + descriptor + page
+
+        def changed(at, value, head=head):
+            return head + page[:at] + bytes([value]) + page[at + 1:]
+
+        same = BLOCKS.to_bytes(4, "big") + BLOCK.to_bytes(4, "big")
+        for caching in (4, 5, 1, 0):        # WCE, RCD
+            case(f"caching-{caching}", changed(2, caching), want=good())
+        case("no-list", b"", want=good())
+        case("no-page", head, want=good())
+        case("page-twice", head + page + page, want=good())
+        case("descriptor", described(8, same), want=good())
+        case("buffer-longer", head + page + bytes(8), size=len(head + page), want=good(8))
+        for label, byte1, bit in (("pf-0", 0x00, 4), ("sp", 0x11, 0)):
+            case(label, head + page, byte1=byte1, want=invalid_field(1, bit),
+                 why="SPC-5, 6.12: PF and SP are in byte 1; scsi_debug points at the list's length")
+        case("rtd", head + page, byte1=0x12, want=invalid_field(1, 1))
+        case("header-short", head[:-1], want=LIST_LENGTH_ERROR)
+        case("page-short", head + page[:-1])
+        case("page-of-1-byte", head + page[:1], want=LIST_LENGTH_ERROR)
+        case("longer-than-sent", head + page, size=len(head + page) + 1, want=LIST_LENGTH_ERROR)
+        case("list-too-long", bytes(129), want=invalid_field(4 if six else 7))
+        case("unknown-page", head + bytes([0x03, 0x0a, *bytes(10)]))
+        case("subpage", changed(0, 0x48), want=invalid_parameter(len(head), 6))
+        case("page-length", changed(1, 0x11), want=invalid_parameter(len(head) + 1))
+        case("initiator-control", changed(2, 0x80), want=invalid_parameter(len(head) + 2))
+        case("last-byte", changed(19, 1), want=invalid_parameter(len(head) + 19))
+        case("descriptor-short", described(8, b"")[:len(head) + 7], want=LIST_LENGTH_ERROR)
+        case("descriptor-length", described(4, same[:4]), want=invalid_parameter(3 if six else 6))
+        case("descriptor-changes", described(8, bytes(4) + same[4:]),
+             want=invalid_parameter(len(head)))
+        cases.append(Case(f"{name}-wrong-direction", cdb.mode_select(six, 64), din=64))
+    return cases
+
+
 def _parameter_data() -> list[Case]:
     cases = [Case("readcap10", cdb.read_capacity_10(), din=8, data=True),
              Case("readcap10-short-buffer", cdb.read_capacity_10(), din=4, data=True),
@@ -327,5 +376,5 @@ def _report_opcodes() -> list[Case]:
 
 
 CASES = (_read_write() + _verify() + _write_same() + _unmap() + _no_data() + _inquiry() +
-         _mode_sense() + _parameter_data() + _report_opcodes())
+         _mode_sense() + _mode_select() + _parameter_data() + _report_opcodes())
 assert len({case.name for case in CASES}) == len(CASES)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Behaviour that the table in cdb_cases.py does not show, because it tests single commands: the
-list of commands, allocation lengths, residuals, unit attentions, and a stopped unit."""
+list of commands, allocation lengths, residuals, mode parameters, unit attentions, and a stopped
+unit."""
+from pathlib import Path
+
 import pytest
 from kit import cdb, sgio
-from kit.host import SgDev, loaded
+from kit.host import SgDev, loaded, run
 from kit.outcome import (DEVICE_RESET, INVALID_OPCODE, NOT_STARTED, POWER_ON, good, invalid_field,
                          outcome)
 
@@ -167,11 +170,48 @@ def test_mode_sense_has_the_standard_layout(dev):
             pages.append(six[at] & 0x3f)
             at += 2 + six[at + 1]
         assert at == len(six) and pages == sorted(set(pages)) and 0x08 in pages
-    # No mode parameter can be changed: the mask of changeable values is 0 behind the page's header.
+    # Nothing in the control page can be changed: the mask is 0 behind the page's header.
     now = dev.cmd(cdb.mode_sense(True, 0x0a, alloc=255, byte1=8), din=255).data
     default = dev.cmd(cdb.mode_sense(True, 0x8a, alloc=255, byte1=8), din=255).data
     mask = dev.cmd(cdb.mode_sense(True, 0x4a, alloc=255, byte1=8), din=255).data
     assert default == now and mask[:6] == now[:6] and not any(mask[6:]) and len(mask) == len(now)
+
+
+def test_mode_select_changes_the_caching_page_until_a_reset(dev):
+    """MODE SELECT changes WCE and RCD, and nothing if any page of its list is wrong."""
+    def page(control=0):
+        got = dev.cmd(cdb.mode_sense(True, control << 6 | 0x08, alloc=255, byte1=8), din=255)
+        return got.data[4:]
+
+    def select(*pages):
+        data = bytes(4) + b"".join(pages)
+        return dev.cmd(cdb.mode_select(True, len(data)), dout=data)
+
+    was, mask = page(), page(1)
+    assert mask == was[:2] + b"\x05" + bytes(17)
+    assert select(was[:2] + b"\x05" + was[3:]).good
+    assert page() == was[:2] + b"\x05" + was[3:] and page(2) == was and page(1) == mask
+    assert select(was, bytes([0x0a, 0x0a, *bytes(10)])).triple == (5, 0x26, 0)
+    assert page()[2] == 5
+    dev.reset(sgio.SG_SCSI_RESET_DEVICE)
+    assert outcome(dev.cmd(TUR)) == DEVICE_RESET
+    assert page() == was
+
+
+@pytest.mark.smoke
+def test_cache_type_can_be_set(host):
+    """sd sets the cache type by MODE SELECT, and issues cache flushes accordingly."""
+    lun = host.luns()[1]
+    attr = Path("/sys/class/scsi_disk", lun.address, "cache_type")
+    for kind, cache in (("write back", "write back"), ("none", "write through"),
+                        ("write back, no read (daft)", "write back"),
+                        ("write through", "write through")):
+        attr.write_text(kind, encoding="ascii")
+        assert attr.read_text(encoding="ascii").strip() == kind
+        assert (lun.queue / "write_cache").read_text(encoding="ascii").strip() == cache
+        run("dd", "if=/dev/zero", f"of={lun.sd}", "bs=4k", "count=1", "conv=fsync", "oflag=direct")
+    with pytest.raises(OSError):
+        attr.write_text("bogus", encoding="ascii")
 
 
 # Commands that move no byte of their buffer.

@@ -2,9 +2,9 @@
 """Builds CDBs from their fields. Values are not checked, but cut to the field's width."""
 
 TEST_UNIT_READY, REQUEST_SENSE, READ_6, WRITE_6, INQUIRY = 0x00, 0x03, 0x08, 0x0a, 0x12
-MODE_SENSE_6, START_STOP, READ_CAPACITY_10 = 0x1a, 0x1b, 0x25
+MODE_SELECT_6, MODE_SENSE_6, START_STOP, READ_CAPACITY_10 = 0x15, 0x1a, 0x1b, 0x25
 READ_10, WRITE_10, VERIFY_10, SYNC_CACHE_10 = 0x28, 0x2a, 0x2f, 0x35
-WRITE_SAME_10, UNMAP, MODE_SENSE_10 = 0x41, 0x42, 0x5a
+WRITE_SAME_10, UNMAP, MODE_SELECT_10, MODE_SENSE_10 = 0x41, 0x42, 0x55, 0x5a
 READ_16, WRITE_16, VERIFY_16, SYNC_CACHE_16, WRITE_SAME_16 = 0x88, 0x8a, 0x8f, 0x91, 0x93
 SERVICE_ACTION_IN_16, REPORT_LUNS, MAINTENANCE_IN = 0x9e, 0xa0, 0xa3
 READ_12, WRITE_12, VERIFY_12 = 0xa8, 0xaa, 0xaf
@@ -59,6 +59,13 @@ def mode_sense(six: bool, page: int, sub: int = 0, alloc: int = 252, byte1: int 
     if six:
         return bytes([MODE_SENSE_6, byte1, page, sub, alloc & 0xff, 0])
     return bytes([MODE_SENSE_10, byte1, page, sub, 0, 0, 0, alloc >> 8 & 0xff, alloc & 0xff, 0])
+
+
+def mode_select(six: bool, size: int, byte1: int = 0x10) -> bytes:
+    """MODE SELECT(6) or MODE SELECT(10) with a parameter list of @size bytes; @byte1: PF, SP."""
+    if six:
+        return bytes([MODE_SELECT_6, byte1, 0, 0, size & 0xff, 0])
+    return bytes([MODE_SELECT_10, byte1, 0, 0, 0, 0, 0, size >> 8 & 0xff, size & 0xff, 0])
 
 
 def request_sense(alloc: int = 252, desc: bool = False) -> bytes:

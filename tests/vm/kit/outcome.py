@@ -49,9 +49,10 @@ def invalid_field(byte: int, bit: int | None = None) -> Outcome:
     return check(sgio.ILLEGAL_REQUEST, 0x24, 0, bytes([head, *byte.to_bytes(2, "big")]))
 
 
-def invalid_parameter(byte: int) -> Outcome:
-    """INVALID FIELD IN PARAMETER LIST."""
-    return check(sgio.ILLEGAL_REQUEST, 0x26, 0, bytes([0x80, *byte.to_bytes(2, "big")]))
+def invalid_parameter(byte: int, bit: int | None = None) -> Outcome:
+    """INVALID FIELD IN PARAMETER LIST: the same with C/D clear."""
+    head = 0x80 if bit is None else 0x88 | bit
+    return check(sgio.ILLEGAL_REQUEST, 0x26, 0, bytes([head, *byte.to_bytes(2, "big")]))
 
 
 def host_error(status: int = sgio.DID_ERROR) -> Outcome:
