@@ -6,5 +6,5 @@
  */
 #include <linux/module.h>
 
-MODULE_DESCRIPTION("Empty: this kernel has no SCSI, or is older than 6.1, so smq is not built for it");
+MODULE_DESCRIPTION("Empty: smq is not built for kernels without SCSI, before 6.1, or 6.5 to 6.8");
 MODULE_LICENSE("GPL");
