@@ -5,6 +5,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
+#include <smq/compat.h>
 
 #include "compat_file.h"
 #include "held.h"
@@ -31,6 +32,8 @@ static int __init smqsg_init(void)
 	ret = smqsg_class_register();
 	if (ret)
 		goto out_held;
+	if (!SMQ_CAN_HOLD || !SMQ_CAN_PREPARE)
+		pr_info("this kernel was not checked for held slots, straight issue and commands without a bio: they are off\n");
 	return 0;
 
 out_held:

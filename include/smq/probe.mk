@@ -5,6 +5,11 @@
 # $(call smq-probe,MACRO,header below include/,words to look for in it)
 smq-probe = $(if $(shell grep -sFw '$(3)' $(srctree)/include/$(2)),-D$(1))
 
+# Not empty for a kernel of RHEL or SUSE: it may have the block layer of a later series than its
+# number says.
+smq-backports = $(CONFIG_SUSE_KERNEL)$(shell grep -s RHEL_RELEASE_CODE \
+	$(objtree)/include/generated/uapi/linux/version.h)
+
 subdir-ccflags-y += \
 	$(if $(wildcard $(srctree)/include/linux/unaligned.h),-DSMQ_HAVE_LINUX_UNALIGNED) \
 	$(call smq-probe,SMQ_HAVE_HRTIMER_SETUP,linux/hrtimer.h,void hrtimer_setup) \
@@ -38,6 +43,6 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_TARGET_COMPL_TYPE,target/target_core_fabric.h,default_compl_type) \
 	$(if $(wildcard $(srctree)/include/linux/blk-mq-virtio.h),-DSMQ_HAVE_BLK_MQ_VIRTIO) \
 	$(if $(filter 6.1,$(VERSION).$(PATCHLEVEL)),-DSMQ_HAVE_PASSTHROUGH_STATS) \
-	$(if $(filter 6.1 6.12 7.2,$(VERSION).$(PATCHLEVEL)), \
+	$(if $(filter 6.1 6.12 7.2,$(if $(smq-backports),,$(VERSION).$(PATCHLEVEL))), \
 		$(call smq-probe,SMQ_CAN_HOLD=1,linux/blk-mq.h,struct sbitmap_queue bitmap_tags) \
 		$(call smq-probe,SMQ_CAN_PREPARE=1,scsi/scsi_cmnd.h,struct delayed_work abort_work))

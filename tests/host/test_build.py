@@ -186,3 +186,28 @@ def test_make_names_what_is_missing(tree):
     assert done.returncode == 2
     assert "no kernel headers in KDIR='/no/such'" in done.stderr
     assert "apt-get install" in done.stderr
+
+
+@pytest.mark.parametrize("kernel, suse, version, checked", [
+    ("6.12", "", "#define LINUX_VERSION_CODE 396288", True),
+    ("6.14", "", "#define LINUX_VERSION_CODE 396800", False),
+    ("6.12", "", "#define RHEL_RELEASE_CODE 2560", False),
+    ("6.12", "y", "#define LINUX_VERSION_CODE 396288", False),
+])
+def test_reuse_of_requests_needs_a_checked_kernel(tmp_path, kernel, suse, version, checked):
+    """RHEL and SUSE put parts of later kernels into theirs, and keep the number."""
+    for name, text in {"linux/blk-mq.h": "struct sbitmap_queue bitmap_tags;",
+                       "scsi/scsi_cmnd.h": "struct delayed_work abort_work;",
+                       "generated/uapi/linux/version.h": version}.items():
+        path = tmp_path / "include" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    (tmp_path / "Makefile").write_text(
+        f"include {TOP}/include/smq/probe.mk\nnone:\n\t@echo $(subdir-ccflags-y)\n")
+    major, minor = kernel.split(".")
+    done = subprocess.run(
+        ["make", "-s", "-C", tmp_path, f"VERSION={major}", f"PATCHLEVEL={minor}", "srctree=.",
+         "objtree=.", f"CONFIG_SUSE_KERNEL={suse}", "none"], capture_output=True, text=True,
+        check=True, timeout=LIMIT)
+    flags = done.stdout.split()
+    assert ("-DSMQ_CAN_HOLD=1" in flags, "-DSMQ_CAN_PREPARE=1" in flags) == (checked, checked)
