@@ -10,7 +10,7 @@
 
 #include "conv.h"
 
-/* How long an abort or a reset waits; a host reset waits until all commands have ended. */
+/* How long an abort or a reset waits. */
 #define CONV_WAIT	(60 * HZ)
 /*
  * Interval after which timers are made to expire again, because the lower LLD may have restarted
@@ -159,12 +159,10 @@ static int conv_reset(struct conv_scope *scope)
 			again = jiffies + CONV_AGAIN;
 		}
 		if (time_after(jiffies, deadline)) {
-			if (scope->sdev || scope->starget)
-				return -ETIMEDOUT;
 			shost_printk(KERN_WARNING, shost,
-				     "reset waits for %u commands of the lower host\n",
-				     scope->found);
-			deadline = jiffies + CONV_WAIT;
+				     "reset failed: the lower host has %u commands after %u s\n",
+				     scope->found, CONV_WAIT / HZ);
+			return -ETIMEDOUT;
 		}
 		usleep_range(1000, 2000);
 	}

@@ -48,7 +48,15 @@ static noinline bool conv_failed(struct scsi_cmnd *scmd, const struct conv_cmd *
 	if (READ_ONCE(cc->reset))
 		scmd->result = DID_RESET << 16;
 	/* The upper error handler has timers of its own for commands that it sends. */
-	return !READ_ONCE(cc->reset) && scmd->submitter == SUBMITTED_BY_BLOCK_LAYER;
+	if (READ_ONCE(cc->reset) || scmd->submitter != SUBMITTED_BY_BLOCK_LAYER)
+		return false;
+	/*
+	 * If the flags tell that the command was aborted before, lower error handling has done the
+	 * next steps. Without the flags the upper mid-layer aborts the command once more, rather
+	 * than stop the upper host to do these steps again.
+	 */
+	scmd->eh_eflags = 0;
+	return true;
 }
 
 /* Ends a command whose lower request has ended. Context: any. */
@@ -109,6 +117,8 @@ static __always_inline void conv_prepare(struct scsi_cmnd *lower, struct scsi_cm
 	/* The lower mid-layer neither frees the scatterlist nor retries: the upper one does. */
 	smq_prepare_cmd(lower, sdev, scmd->sc_data_direction, scmd->sdb.table.sgl,
 			scmd->sdb.table.nents, 0, scmd->sdb.length);
+	/* If the command was aborted before, lower error handling goes on with a LUN reset. */
+	lower->eh_eflags = scmd->eh_eflags;
 	if (lower->prot_sdb)
 		memset(lower->prot_sdb, 0, sizeof(*lower->prot_sdb));
 	lower->underflow = scmd->underflow;

@@ -187,6 +187,77 @@ def test_lost_commands_under_verified_load():
         conv.release(lower)
 
 
+def read_once(lun):
+    """Reads a block by block I/O: the mid-layer repeats it after a timeout."""
+    fio(lun.sd, rw="read", bs=4096, ioengine="psync", size=4096, limit=90)
+
+
+def steps_of_two_timeouts(host_dir, host, lun):
+    """Loses a READ and its first repetition. Returns how often the host's driver was asked for each
+    step of error handling."""
+    (lun.sysfs / "timeout").write_text("1", encoding="ascii")
+    before = host.stats()
+    host_dir.arm("lost", every=1, count=2)
+    read_once(lun)
+    host_dir.arm("none")
+    after = host.stats()
+    return {name: after[name] - before[name]
+            for name in ("aborts", "lun_resets", "target_resets", "host_resets")}
+
+
+@pytest.mark.limit(180)
+@pytest.mark.parametrize("last, failing", [
+    ("lun_resets", ()), ("target_resets", ("fail_lun_reset",)),
+    ("host_resets", ("fail_lun_reset", "fail_target_reset"))])
+def test_second_timeout_escalates_as_on_a_bare_disk(last, failing):
+    """When the repetition of an aborted command times out as well, the lower host resets the LUN,
+    and then the target and the host if that fails: the same steps bare and claimed."""
+    with ram_host(timeout=1) as (host_dir, host), conv.module(io_errors=True):
+        for knob in failing:
+            host_dir.set(f"fault/{knob}", -1)
+        lower, = host.luns()
+        bare = steps_of_two_timeouts(host_dir, host, lower)
+        upper = claim(lower)
+        assert steps_of_two_timeouts(host_dir, host, upper) == bare
+        assert bare["aborts"] == 1 and bare[last] == 1
+        above = conv.all_done(upper)
+        assert above["aborts"] == 2 and above["lun_resets"] == above["host_resets"] == 0
+        conv.release(lower)
+
+
+@pytest.mark.limit(180)
+@pytest.mark.parametrize("how", ["block", "stop"])
+def test_stopped_lun_delays_no_recovery_of_another_lun(how):
+    """One LUN's queue is stopped, with a command in it. A command of another LUN of the same host
+    times out twice, and its error handling does not wait for the first LUN."""
+    with ram_host(luns=2, timeout=1) as (host_dir, host), conv.module(io_errors=True):
+        lowers = host.luns()
+        uppers = [claim(lower) for lower in lowers]
+        load("smq_quiesce")
+        knob = f"/sys/module/smq_quiesce/parameters/{how}"
+        try:
+            with ThreadPoolExecutor(2) as pool:
+                write(knob, lowers[1].address)
+                try:
+                    (uppers[1].sysfs / "timeout").write_text("1", encoding="ascii")
+                    waits = pool.submit(read_once, uppers[1])
+                    wait_for("the command to wait",
+                             lambda: conv.host_of(uppers[1]).attr("smq/inflight") == "1")
+                    (uppers[0].sysfs / "timeout").write_text("1", encoding="ascii")
+                    host_dir.arm("lost", every=1, count=2)
+                    pool.submit(read_once, uppers[0]).result(60)
+                    assert not waits.done()
+                    assert host.stats()["lun_resets"] == 1
+                finally:
+                    host_dir.arm("none")
+                    write(knob, "\n")
+                waits.result(60)
+        finally:
+            unload("smq_quiesce")
+        for lower in lowers:
+            conv.release(lower)
+
+
 @pytest.mark.limit(120)
 def test_three_luns_share_four_tags():
     """Three LUNs, one of them unclaimed, share the four tags of a lower host. I/O on each LUN
