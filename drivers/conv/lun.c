@@ -25,10 +25,13 @@ int conv_lun_add_upper(struct conv_host *ch, const struct scsi_device *lower)
 
 	/*
 	 * max_id is kept low, because a scan goes through all targets below it. The lower host's
-	 * own limits cannot be used: they may be too low for the LUNs that it has.
+	 * own limits cannot be used: they may be too low for the LUNs that it has. conv_lock
+	 * protects both limits, because claims of several LUNs may raise them at the same time.
 	 */
+	mutex_lock(&conv_lock);
 	shost->max_id = max(shost->max_id, lower->id + 1);
 	shost->max_lun = max(shost->max_lun, lower->lun + 1);
+	mutex_unlock(&conv_lock);
 	return scsi_add_device(shost, lower->channel, lower->id, lower->lun);
 }
 
