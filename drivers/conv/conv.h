@@ -74,6 +74,8 @@ struct conv_limits {
  * @limits_work: changes the limits of the upper queue; see limits.c
  * @no_tag: a command has found no lower tag since @room last began to run
  * @room: allocates @spare, and waits for a tag of the lower queue for that; see room.c
+ * @room_wq: for @room alone: while @room sleeps for a tag, no work item of another claim waits for
+ *	it, and it needs no memory to run
  * @uppers: number of upper devices that use the claim, under conv_lock; the claim outlives them.
  *	The number is 2 while a deleted upper device still exists and a scan has added the LUN again
  * @idle: woken when @uppers is 0
@@ -101,6 +103,7 @@ struct conv_lun {
 	struct delayed_work limits_work;
 	bool no_tag;
 	struct delayed_work room;
+	struct workqueue_struct *room_wq;
 	unsigned int uppers;
 	wait_queue_head_t idle;
 };
@@ -205,7 +208,8 @@ static __always_inline bool conv_limits_changed(const struct conv_limits *limits
 }
 
 /* room.c */
-void conv_room_init(struct conv_lun *cl);
+int conv_room_init(struct conv_lun *cl);
+void conv_room_free(struct conv_lun *cl);
 void conv_room_exit(struct conv_lun *cl);
 struct request *conv_room_take_spare(struct conv_lun *cl, blk_opf_t opf);
 void conv_room_wait(struct conv_lun *cl);

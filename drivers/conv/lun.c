@@ -63,9 +63,12 @@ struct conv_lun *conv_lun_create(struct conv_host *ch, struct scsi_device *lower
 	cl->sent = alloc_percpu(unsigned int);
 	if (!cl->sent)
 		goto free;
-	err = scsi_device_get(lower);
+	err = conv_room_init(cl);
 	if (err)
 		goto free_sent;
+	err = scsi_device_get(lower);
+	if (err)
+		goto free_room;
 	/*
 	 * Prevent runtime suspend of the lower device: commands of the upper one would not resume
 	 * it.
@@ -88,7 +91,6 @@ struct conv_lun *conv_lun_create(struct conv_host *ch, struct scsi_device *lower
 	INIT_WORK(&cl->add, conv_lun_add);
 	INIT_WORK(&cl->follow, conv_lun_follow);
 	conv_limits_init(cl);
-	conv_room_init(cl);
 	init_waitqueue_head(&cl->idle);
 	mutex_lock(&conv_lock);
 	ch->users++;
@@ -99,6 +101,8 @@ put_power:
 	scsi_autopm_put_device(lower);
 put:
 	scsi_device_put(lower);
+free_room:
+	conv_room_free(cl);
 free_sent:
 	free_percpu(cl->sent);
 free:
@@ -113,6 +117,7 @@ void conv_lun_destroy(struct conv_lun *cl)
 
 	device_link_del(cl->link);
 	conv_host_put(cl->host);
+	conv_room_free(cl);
 	free_percpu(cl->sent);
 	kfree(cl);
 	scsi_autopm_put_device(lower);

@@ -13,9 +13,10 @@
 #include "conv.h"
 
 /*
- * How long a spare request is kept if no command takes it. A command that waits takes it at once.
+ * How long a spare request is kept if no command takes it. A command that waits takes it at once;
+ * but the error handler sends a refused command of its own again only after 100 ms.
  */
-#define CONV_KEEP	(HZ / 20)
+#define CONV_KEEP	(3 * HZ / 20)
 
 static void conv_room_work(struct work_struct *work)
 {
@@ -36,7 +37,7 @@ static void conv_room_work(struct work_struct *work)
 		return;
 	/* Release: a CPU that takes @rq sees its contents. No other code stores a request here. */
 	smp_store_release(&cl->spare, rq);
-	queue_delayed_work(system_unbound_wq, &cl->room, CONV_KEEP);
+	queue_delayed_work(cl->room_wq, &cl->room, CONV_KEEP);
 	upper = conv_lun_upper(cl);
 	if (!upper)
 		return;
@@ -72,12 +73,20 @@ void conv_room_wait(struct conv_lun *cl)
 	if (READ_ONCE(cl->no_tag))
 		return;
 	WRITE_ONCE(cl->no_tag, true);
-	mod_delayed_work(system_unbound_wq, &cl->room, 0);
+	mod_delayed_work(cl->room_wq, &cl->room, 0);
 }
 
-void conv_room_init(struct conv_lun *cl)
+/* Return: 0 or -ENOMEM; conv_room_free() undoes it. */
+int conv_room_init(struct conv_lun *cl)
 {
 	INIT_DELAYED_WORK(&cl->room, conv_room_work);
+	cl->room_wq = alloc_ordered_workqueue("smq_conv_room", WQ_MEM_RECLAIM);
+	return cl->room_wq ? 0 : -ENOMEM;
+}
+
+void conv_room_free(struct conv_lun *cl)
+{
+	destroy_workqueue(cl->room_wq);
 }
 
 /* Called after the claim's last command. May sleep until the lower device has a free tag. */
