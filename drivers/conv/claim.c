@@ -51,6 +51,7 @@ static bool conv_offer_withdraw(void)
 static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const char *what)
 {
 	struct smq_disk_handle *handle;
+	char name[DISK_NAME_LEN] = "";
 	struct gendisk *disk;
 	dev_t dev = 0;
 	bool open;
@@ -58,8 +59,10 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 	/* If sd is bound to the device, the lock keeps it bound, and so the disk exists. */
 	device_lock(&sdev->sdev_gendev);
 	disk = sdev->sdev_gendev.driver ? sdev->request_queue->disk : NULL;
-	if (disk)
+	if (disk) {
 		dev = disk_devt(disk);
+		strscpy(name, disk->disk_name, sizeof(name));
+	}
 	device_unlock(&sdev->sdev_gendev);
 	if (!dev)
 		return NULL;
@@ -70,10 +73,13 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 		 * No message for an offline disk: nothing can open it, and conv_release() releases
 		 * it all the same.
 		 */
-		if (PTR_ERR(handle) == -EBUSY || scsi_device_online(sdev))
+		if (PTR_ERR(handle) == -EBUSY)
 			sdev_printk(KERN_ERR, sdev,
-				    "%s: its disk cannot be opened exclusively: %ld\n", what,
-				    PTR_ERR(handle));
+				    "%s: %s is mounted or in use, see lsblk and /proc/swaps\n",
+				    what, name);
+		else if (scsi_device_online(sdev))
+			sdev_printk(KERN_ERR, sdev, "%s: %s cannot be opened: %pe\n", what, name,
+				    handle);
 		return handle;
 	}
 	disk = smq_disk_of(handle);
@@ -224,7 +230,8 @@ static int conv_claim_disk(struct scsi_device *lower)
 	else
 		err = conv_lun_add_upper(ch, lower);
 	if (err) {
-		sdev_printk(KERN_ERR, lower, "claim failed: %d; given back to its driver\n", err);
+		sdev_printk(KERN_ERR, lower, "claim failed: %pe; given back to its driver\n",
+			    ERR_PTR(err));
 		conv_give_back(lower);
 	}
 	conv_host_put(ch);
@@ -307,6 +314,19 @@ void conv_release_all(void)
 	mutex_unlock(&conv_claim_lock);
 }
 
+static void conv_say_no_device(const char *buf, const char *what)
+{
+	const int len = min_t(size_t, strcspn(buf, "\n"), 32);
+	unsigned int host, channel, target;
+	u64 lun;
+	char more;
+
+	if (sscanf(buf, "%u:%u:%u:%llu %c", &host, &channel, &target, &lun, &more) == 4)
+		pr_err("%s: there is no SCSI device %.*s\n", what, len, buf);
+	else
+		pr_err("%s: '%.*s' is no address of a SCSI device like 2:0:0:0\n", what, len, buf);
+}
+
 static ssize_t conv_store(struct device_driver *drv, const char *buf, size_t count,
 			  const char *what, int (*change)(struct scsi_device *lower))
 {
@@ -314,8 +334,7 @@ static ssize_t conv_store(struct device_driver *drv, const char *buf, size_t cou
 	int err;
 
 	if (!dev || !scsi_is_sdev_device(dev)) {
-		pr_err("%s: '%.*s' is no SCSI device like 2:0:0:0\n", what,
-		       (int)min_t(size_t, strcspn(buf, "\n"), 32), buf);
+		conv_say_no_device(buf, what);
 		put_device(dev);
 		return -ENODEV;
 	}

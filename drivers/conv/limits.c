@@ -94,8 +94,8 @@ static void conv_limits_work(struct work_struct *work)
 		err = smq_queue_set_limits(q, now.max_hw_sectors, now.max_segments,
 					   now.max_segment_size, now.virt_boundary_mask);
 		if (err)
-			sdev_printk(KERN_ERR, upper, "cannot set the lower device's limits: %d\n",
-				    err);
+			sdev_printk(KERN_ERR, upper, "cannot set the lower device's limits: %pe\n",
+				    ERR_PTR(err));
 		else
 			sdev_printk(KERN_INFO, upper,
 				    "limits follow the lower device: %u sectors, %u segments\n",

@@ -42,7 +42,8 @@ static void conv_lun_add(struct work_struct *work)
 
 	if (err)
 		sdev_printk(KERN_ERR, cl->lower,
-			    "claimed by a rule, but adding the upper device failed: %d\n", err);
+			    "claimed by a rule, but adding the upper device failed: %pe\n",
+			    ERR_PTR(err));
 }
 
 /**

@@ -65,8 +65,8 @@ static void lio_attach(struct lio_tpg *tpg, u64 number)
 	int err = scsi_add_device(tpg->lio->smq->shost, 0, tpg->number, number);
 
 	if (err)
-		pr_err("%s/tpgt_%u/lun_%llu: no device was added: %d\n", tpg->lio->name,
-		       tpg->number, number, err);
+		pr_err("%s/tpgt_%u/lun_%llu: no device was added: %pe\n", tpg->lio->name,
+		       tpg->number, number, ERR_PTR(err));
 }
 
 /* Adds a device for a newly linked LUN if there is a nexus. LIO ignores the return value. */

@@ -112,8 +112,8 @@ int vs_host_reset(struct smq_host *host)
 		vs_reap_all(vs);
 		err = smq_virtio_restart(vs->vdev);
 		if (err) {
-			dev_err(&vs->vdev->dev, "the device no longer works after its reset: %d\n",
-				err);
+			dev_err(&vs->vdev->dev, "the device no longer works after its reset: %pe\n",
+				ERR_PTR(err));
 			WRITE_ONCE(vs->gone, true);
 			/* Take down the rings that became ready before the error. */
 			vs_rings_stop(vs, 0);

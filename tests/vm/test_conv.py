@@ -129,8 +129,9 @@ def test_claims_and_releases_are_refused(lower, klog):
         assert held.returncode and "in use" in held.stderr
     held = run("rmmod", "scsi_debug", ok=False)
     assert held.returncode and "in use" in held.stderr
-    for text in ("is open", "opened exclusively: -16", "is claimed already", "is not claimed",
-                 "is a LUN of smq_conv itself", "is no SCSI device"):
+    for text in ("is open", "is mounted or in use", "is claimed already", "is not claimed",
+                 "is a LUN of smq_conv itself", "there is no SCSI device 9:9:9:9",
+                 "'host0' is no address of a SCSI device"):
         assert klog.matching(text), text
 
 
