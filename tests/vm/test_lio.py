@@ -10,8 +10,8 @@ from kit import cdb, sgio
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import ModuleError, find_hosts, load, run, settle, under_way, wait_for
-from kit.lio import (NEXUS, SMQ, TARGET, WWN, Wwn, clear_attentions, fileio, iblock, lio_fabric,
-                     ramdisk, read_attr, write_attr)
+from kit.lio import (LOOPBACK, NEXUS, SMQ, TARGET, WWN, Wwn, clear_attentions, fileio, iblock,
+                     lio_fabric, loop_fabric, ramdisk, read_attr, user, write_attr)
 from kit.ramdir import ram_host
 from kit.sanitizing import SANITIZING
 from kit.sgio import SgDev
@@ -235,6 +235,74 @@ def test_compare_and_write():
         run("sg_compare_and_write", f"--in={both}", "--lba=77", "--num=1", disk.sg)
         both.unlink()
         assert dev.cmd(cdb.blocks(cdb.READ_16, 77, 1), din=512).data == old
+
+
+# CDBs whose length differs from that of their buffer: underflow, overflow, no data.
+MISMATCHED = [
+    ("28000000000000080000", 0, 0), ("2a000000000000080000", 0, 0),
+    ("2a000000000000000800", 0, 512), ("2a000000000000000100", 0, 4096),
+    ("28000000000000000100", 4096, 0), ("28000000000000000800", 512, 0),
+    ("88000000000000000000000008000000", 512, 0), ("12000000ff00", 36, 0),
+    ("120000002400", 4096, 0), ("a00000000000000000080000", 4096, 0),
+    ("25000000000000000000", 4, 0), ("9e100000000000000000000000200000", 4096, 0),
+    ("42000000000000001800", 0, 8), ("42000000000000001800", 0, 4096),
+    ("93000000000000000000000000080000", 0, 4096), ("93000000000000000000000000080000", 0, 512),
+    ("89000000000000000000000000010000", 0, 512), ("5f000000000000001800", 0, 4)]
+
+
+def test_cdbs_that_disagree_with_their_buffer_end_as_with_tcm_loop():
+    with ramdisk("one") as one, ramdisk("two") as two, lio_fabric(io_errors=True), \
+            loop_fabric(io_errors=True):
+        ours, theirs = Wwn(), Wwn(fabric=LOOPBACK)
+        with SgDev(ours.tpg().disk(0, one).sg) as dev, \
+                SgDev(theirs.tpg().disk(0, two).sg) as oracle:
+            for text, din, out in MISMATCHED:
+                for node in (dev, oracle):
+                    clear_attentions(node)
+                got, want = (node.cmd(bytes.fromhex(text), din, bytes(out))
+                             for node in (dev, oracle))
+                # tcm_loop's residual is wrong: it may be longer than the buffer.
+                assert (got.status, got.host, got.sense) == (want.status, want.host, want.sense), (
+                    f"{text}: {got}; tcm_loop: {want}")
+                assert 0 <= got.resid <= din + out
+        ours.remove()
+        theirs.remove()
+
+
+def test_extended_copy_reaches_the_fabric_s_own_luns_only():
+    with ramdisk("a1") as one, ramdisk("b2") as two, ramdisk("c3") as far, lio_fabric(), \
+            loop_fabric():
+        ours, theirs = Wwn(), Wwn(fabric=LOOPBACK)
+        tpg = ours.tpg()
+        source, target = tpg.disk(0, one), tpg.disk(1, two)
+        other = theirs.tpg().disk(0, far)
+        data = os.urandom(64 * 512)
+
+        def copy(where):
+            return run("sg_xcopy", f"if={source.sg}", f"of={where.sg}", "bs=512", "count=64",
+                       "bpt=64", ok=False).returncode
+        with SgDev(source.sg) as dev:
+            clear_attentions(dev)
+            assert dev.cmd(cdb.blocks(cdb.WRITE_10, 0, 64), dout=data).good
+        assert copy(target) == 0 and copy(other) != 0
+        for lun, want in ((target, data), (other, bytes(len(data)))):
+            with SgDev(lun.sg) as dev:
+                clear_attentions(dev)
+                assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 64), din=len(data)).data == want
+        ours.remove()
+        theirs.remove()
+
+
+def test_backstore_that_nobody_serves_gets_no_device(klog):
+    with user("nobody", cmd_time_out=2) as store, lio_fabric(io_errors=True):
+        wwn = Wwn()
+        tpg = wwn.tpg()
+        tpg.link(0, store)
+        klog.wait("tpgt_1/lun_0: no device was added")
+        assert not tpg.host.luns()
+        refused((errno.EBUSY,), store.rmdir)        # it is linked
+        tpg.unlink(0)
+        wwn.remove()
 
 
 def test_persistent_reservations_between_two_nexuses():

@@ -79,6 +79,12 @@ def iblock(name: str, device: str, **attrib):
     return _backstore("iblock", name, f"udev_path={device}", attrib)
 
 
+def user(name: str, mib: int = 32, **attrib):
+    """A backstore that a program serves (TCMU); the caller starts none."""
+    return _backstore("user", name, f"dev_size={mib << 20},dev_config=none/{name},"
+                      "hw_block_size=512,nl_reply_supported=-1", attrib)
+
+
 class Tpg:
     """A target port group. The SCSI host of its WWN shows it as a target."""
 
