@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Hosts and LUNs of different numbers, sizes and kinds."""
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from kit import cdb, sgio
 from kit.host import SgDev, find_hosts, is_loaded, load, loaded, run
@@ -45,6 +48,21 @@ def test_write_same_limit():
         assert dev.cmd(cdb.blocks(cdb.WRITE_SAME_16, 0, most, byte1=0x01)).good
         got = dev.cmd(cdb.blocks(cdb.WRITE_SAME_16, 0, most + 1, byte1=0x01))
         assert outcome(got) == invalid_field(10)
+
+
+def test_reads_go_on_during_a_long_write_same():
+    """A WRITE SAME takes a worker for a long time; READs of its LUN and of another do not wait."""
+    with loaded("smq_ram", luns=2, size_mb=64) as hosts:
+        lun, other = hosts[0].luns()
+        same, read = cdb.blocks(cdb.WRITE_SAME_16, 0, 64 << 11), cdb.blocks(cdb.READ_10, 0, 8)
+        with SgDev(lun.sg) as writer, SgDev(lun.sg) as near, SgDev(other.sg) as far, \
+                ThreadPoolExecutor(1) as pool:
+            written = pool.submit(writer.cmd, same, dout=os.urandom(512))
+            reads = 0
+            while not written.done():
+                assert near.cmd(read, din=4096).good and far.cmd(read, din=4096).good
+                reads += 1
+            assert written.result().good and reads > 20
 
 
 @pytest.mark.smoke
