@@ -134,6 +134,12 @@ def test_random_lbas_stay_in_the_range_of_a_sequence():
     assert max(lbas("--op", "read10", "--blocks", "8", "--count", "100", "--random", "1")) <= 792
 
 
+def test_numbers_may_have_a_suffix():
+    assert lbas("--op", "read16", "--range", "1M:2G", "--blocks", "1k", "--count", "2") == [
+        1 << 20, (1 << 20) + 1024]
+    assert len(lines("--op", "tur", "--count", "2K")) == 2048
+
+
 def test_json_has_the_same_commands_as_the_text():
     args = ("--op", "write10", "--blocks", "2", "--count", "3", "--pattern", "random:4",
             "--timeout", "9")
@@ -171,6 +177,7 @@ BAD = [
     (["--op", "read6", "--range", "0:2097152"],
      "--range: LBA 2097152 is over the limit of READ(6), 2097151"),
     (["--op", "read16", "--range", "0:18446744073709551616"], "is not FIRST:LAST"),
+    (["--op", "read16", "--range", "0:16777216T"], "is not FIRST:LAST"),
     (["--op", "read10", "--blocks", "8", "--range", "0:6"],
      "--range: 0 to 6 has no room for 8 blocks"),
     (["--op", "read10", "--block-size", "0"], "--block-size: '0' is no number from 1"),

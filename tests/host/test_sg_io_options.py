@@ -17,6 +17,30 @@ def test_help_is_printed(args):
     assert max(map(len, done.stdout.splitlines())) <= 90
 
 
+@pytest.mark.parametrize("command", [[], ["gen"], ["info"], ["run"], ["compare"], ["record"],
+                                     ["replay"], ["verify"]], ids="".join)
+def test_no_line_of_the_help_is_wrapped_twice(command, monkeypatch):
+    """argp wraps lines of 79 columns and more, even if they were wrapped in the source."""
+    def help_lines(width):
+        monkeypatch.setenv("ARGP_HELP_FMT", f"rmargin={width}")
+        text = run(binary(), *command, "--help").stdout
+        options = text.find("\n\n      --")
+        after = text.find("\n\n", options + 2)
+        # This sentence is argp's own.
+        return [part for part in (text[:options] + text[after:]).split("\n\n")
+                if not part.startswith("Mandatory or optional arguments")]
+
+    assert help_lines(79) == help_lines(250)
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version_is_that_of_dkms(option):
+    text = (ROOT / "dkms.conf").read_text(encoding="ascii")
+    version = re.search(r'^PACKAGE_VERSION="(.*)"$', text, flags=re.M)[1]
+    done = run(binary(), option)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"sg_io {version}\n", "")
+
+
 def test_help_names_all_options():
     text = run(binary(), "run", "--help").stdout
     names = "via depth jobs batch poll count time rate force unchecked memory json".split()
@@ -50,13 +74,20 @@ BAD = [
     (["run", "--batch", "1.5", "d", "f"], "--batch: '1.5' is no number"),
     (["run", "--jobs", "many", "d", "f"], "--jobs: 'many' is no number from 1 to 1024"),
     (["run", "--count", "-1", "d", "f"], "--count: '-1' is no number"),
-    (["run", "--time", "0", "d", "f"], "--time: '0' is no number from 1e-06 to"),
-    (["run", "--time", "1e-10", "d", "f"], "--time: '1e-10' is no number from 1e-06 to 3.1536e+07"),
-    (["run", "--time", "nan", "d", "f"], "--time: 'nan' is no number from 1e-06 to"),
-    (["run", "--time", "1e99", "d", "f"], "--time: '1e99' is no number from 1e-06 to"),
-    (["run", "--time", "5s", "d", "f"], "--time: '5s' is no number from 1e-06 to"),
-    (["run", "--rate", "-5", "d", "f"], "--rate: '-5' is no number from 1e-06 to"),
-    (["run", "--rate", "inf", "d", "f"], "--rate: 'inf' is no number from 1e-06 to"),
+    (["run", "--time", "0", "d", "f"], "--time: '0' is no time from 0.000001 to"),
+    (["run", "--time", "1e-10", "d", "f"],
+     "--time: '1e-10' is no time from 0.000001 to 31536000 seconds"),
+    (["run", "--time", "nan", "d", "f"], "--time: 'nan' is no time from 0.000001 to"),
+    (["run", "--time", "1e99", "d", "f"], "--time: '1e99' is no time from 0.000001 to"),
+    (["run", "--time", "5d", "d", "f"],
+     "--time: '5d' is no time from 0.000001 to 31536000 seconds; it may end in s, m or h"),
+    (["run", "--time", "5mm", "d", "f"], "--time: '5mm' is no time from 0.000001 to"),
+    (["run", "--time", "8761h", "d", "f"], "--time: '8761h' is no time from 0.000001 to"),
+    (["run", "--depth", "5k", "d", "f"], "--depth: '5k' is no number from 1 to 4096"),
+    (["run", "--count", "1kk", "d", "f"], "--count: '1kk' is no number from 1 to"),
+    (["run", "--count", "99999999999T", "d", "f"], "--count: '99999999999T' is no number from 1"),
+    (["run", "--rate", "-5", "d", "f"], "--rate: '-5' is no number from 0.000001 to"),
+    (["run", "--rate", "inf", "d", "f"], "--rate: 'inf' is no number from 0.000001 to"),
     (["run", "--memory", "0", "d", "f"], "--memory: '0' is no number"),
     (["run", "--frob", "d", "f"], "unrecognized option"),
     (["run"] + ["d"] * 65 + ["f"], "more than 64 devices"),
@@ -64,16 +95,16 @@ BAD = [
     (["record", "a", "b"], "'b': one device at a time"),
     (["record", "--json", "d"],
      "--json prints the summary to standard output; give --output FILE for the recorded commands"),
-    (["record", "--time", "0", "d"], "--time: '0' is no number from 1e-06 to"),
+    (["record", "--time", "0", "d"], "--time: '0' is no time from 0.000001 to"),
     (["record", "--count", "0", "d"], "--count: '0' is no number from 1 to 16777216"),
     (["record", "--buffer", "3", "d"], "--buffer: '3' is no number from 4 to 1048576"),
     (["record", "--pattern", "noise", "d"], "--pattern: pattern 'noise' is not one of"),
     (["replay"], "DEV and FILE are missing"),
     (["replay", "x"], "only 'x' given: DEV or FILE is missing"),
     (["replay", "a", "b", "c"], "'c': one device and one file"),
-    (["replay", "--speed", "-1", "d", "f"], "--speed: '-1' is no number from 1e-06 to"),
-    (["replay", "--speed", "fast", "d", "f"], "--speed: 'fast' is no number from 1e-06 to"),
-    (["replay", "--speed", "nan", "d", "f"], "--speed: 'nan' is no number from 1e-06 to"),
+    (["replay", "--speed", "-1", "d", "f"], "--speed: '-1' is no number from 0.000001 to"),
+    (["replay", "--speed", "fast", "d", "f"], "--speed: 'fast' is no number from 0.000001 to"),
+    (["replay", "--speed", "nan", "d", "f"], "--speed: 'nan' is no number from 0.000001 to"),
     (["replay", "--depth", "0", "d", "f"], "--depth: '0' is no number from 1 to 4096"),
     (["replay", "--awake", "1000001", "d", "f"], "--awake: '1000001' is no number from 0 to"),
     (["replay", "--via", "nvme", "d", "f"],
@@ -129,6 +160,25 @@ def test_compare_reports_a_bad_file_once(file):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("sg_io: ") and done.stderr.count("\n") == 1
     assert ":1: CDB: 'z' is no hex digit" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_file_in_the_place_of_the_device(command, tmp_path):
+    """FILE may be a node, which must not be read: that can take for ever."""
+    path = tmp_path / "reads.cdb"
+    path.write_bytes(TUR)
+    for after in ("/dev/zero", "9:9:9:9"):
+        done = run(binary(True), command, path, after)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"sg_io: {path}: is a file; DEV comes first, then FILE\n"
+    done = run(binary(True), "info", path)
+    assert (done.returncode, done.stderr) == (3, f"sg_io: {path}: not a device node\n")
+
+
+@pytest.mark.parametrize("value", ["90", "90s", "1.5m", "0.025h", "0x5a", "1e-6"])
+def test_times_that_are_accepted(value):
+    done = run(binary(True), "run", "--time", value, "/dev/null", "-", stdin=TUR)
+    assert done.stderr.startswith("sg_io: /dev/null: not a node of a SCSI device")
 
 
 def test_compare_reports_a_missing_file():

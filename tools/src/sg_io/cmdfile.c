@@ -100,7 +100,7 @@ static bool parse_bytes(struct line *l, const char *word)
 
 	if (!word)
 		return fail(l, "BYTES missing");
-	switch (num_parse(word, 0, DATA_MAX, &n)) {
+	switch (num_parse_size(word, 0, DATA_MAX, &n)) {
 	case -EINVAL:
 		return fail(l, "BYTES '%.40s' is no number", word);
 	case -ERANGE:
@@ -134,7 +134,7 @@ static bool parse_source(struct line *l, const char *key, char *value)
 	*at++ = '\0';
 	if (!*value)
 		return fail(l, "data= has no file name before the @");
-	if (num_parse(at, 0, INT64_MAX, &spec->offset))
+	if (num_parse_size(at, 0, INT64_MAX, &spec->offset))
 		return fail(l, "data=FILE@OFFSET: '%.40s' is no offset in bytes", at);
 	spec->file = value;
 	return true;

@@ -74,7 +74,8 @@ static void parse_range(struct argp_state *state, const char *arg, struct gen *g
 		argp_error(state, "--range: '%s' is not FIRST:LAST", arg);
 	memcpy(first, arg, colon - arg);
 	first[colon - arg] = '\0';
-	if (num_parse(first, 0, ~0ULL, &g->first) || num_parse(colon + 1, 0, ~0ULL, &g->last))
+	if (num_parse_size(first, 0, ~0ULL, &g->first) ||
+	    num_parse_size(colon + 1, 0, ~0ULL, &g->last))
 		argp_error(state, "--range: '%s' is not FIRST:LAST", arg);
 	if (g->first > g->last)
 		argp_error(state, "--range: FIRST %llu is after LAST %llu", g->first, g->last);

@@ -2,11 +2,16 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "num.h"
 
-int num_parse(const char *s, __u64 min, __u64 max, __u64 *out)
+/* @suffixes: how many of k, M, G and T the number may end in. */
+static int parse(const char *s, unsigned int suffixes, __u64 min, __u64 max, __u64 *out)
 {
+	static const char letters[] = "kmgt";
+	unsigned int shift = 0;
+	const char *letter;
 	int base = 10;
 	char *end;
 	__u64 v;
@@ -21,10 +26,25 @@ int num_parse(const char *s, __u64 min, __u64 max, __u64 *out)
 	}
 	errno = 0;
 	v = strtoull(s, &end, base);
+	letter = *end ? memchr(letters, tolower((unsigned char)*end), suffixes) : NULL;
+	if (letter) {
+		shift = 10 * (letter - letters + 1);
+		end++;
+	}
 	if (*end)
 		return -EINVAL;
-	if (errno == ERANGE || v < min || v > max)
+	if (errno == ERANGE || v > ~0ULL >> shift || v << shift < min || v << shift > max)
 		return -ERANGE;
-	*out = v;
+	*out = v << shift;
 	return 0;
+}
+
+int num_parse(const char *s, __u64 min, __u64 max, __u64 *out)
+{
+	return parse(s, 0, min, max, out);
+}
+
+int num_parse_size(const char *s, __u64 min, __u64 max, __u64 *out)
+{
+	return parse(s, 4, min, max, out);
 }

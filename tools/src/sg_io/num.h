@@ -16,4 +16,7 @@
  */
 int num_parse(const char *s, __u64 min, __u64 max, __u64 *out);
 
+/* The same for counts and sizes, which may end in k, M, G or T, in either case: times 1024. */
+int num_parse_size(const char *s, __u64 min, __u64 max, __u64 *out);
+
 #endif

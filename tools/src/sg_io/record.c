@@ -52,7 +52,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->output = arg;
 		return 0;
 	case OPT_TIME:
-		o->time = option_real(state, "--time", arg, 86400 * 365.0);
+		o->time = option_seconds(state, "--time", arg);
 		return 0;
 	case OPT_COUNT:
 		o->count = option_number(state, "--count", arg, 1, MAX_COMMANDS);
@@ -177,10 +177,12 @@ static void write_head(FILE *out, const struct device *dev, const struct recordi
 static void print_text(FILE *out, const struct record_options *o, const struct recording *r,
 		       const struct writing *w, const struct loss *lost)
 {
+	unsigned int cpus = recording_cpus(r);
 	char text[LOSS_BYTES];
 
-	fprintf(out, "%s: %llu commands in %.3f s from %u CPUs, at most %u in flight\n", o->dev,
-		w->nr_written, recording_seconds(r), recording_cpus(r), r->most_in_flight);
+	fprintf(out, "%s: %llu commands in %.3f s from %u CPU%s, at most %u in flight\n", o->dev,
+		w->nr_written, recording_seconds(r), cpus, cpus == 1 ? "" : "s",
+		r->most_in_flight);
 	if (w->nr_written) {
 		fputs("  ", out);
 		opcodes_print(&w->written, out);
@@ -342,7 +344,8 @@ int cmd_record(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
 		{ "output", 'o', "FILE", 0, "The file to write (standard output)", 1 },
-		{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 1 },
+		{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time; it may end in s, m or h",
+		  1 },
 		{ "count", OPT_COUNT, "N", 0, "Stop after this number of commands", 1 },
 		{ "pattern", OPT_PATTERN, "NAME", 0,
 		  "Data-out of WRITEs in the file: " PATTERN_FORMS " (lba)", 1 },
@@ -365,9 +368,10 @@ int cmd_record(int argc, char **argv)
 		"Tracepoints show the CDB, but not the data. In the file WRITEs have the data\n"
 		"of --pattern. Without --pattern WRITE SAME has zeroes, and other WRITEs have\n"
 		"the pattern lba. An UNMAP in the file unmaps nothing. Other commands that send\n"
-		"parameters, and opcodes whose length is not known, are left out: in their place\n"
-		"is a comment with the reason, and the exit status is 1. The exit status is also\n"
-		"1 if events were lost; their number is printed, and written to the file.\n"
+		"parameters, and opcodes whose length is not known, are left out: in their\n"
+		"place is a comment with the reason, and the exit status is 1. The exit status\n"
+		"is also 1 if events were lost; their number is printed, and written to the\n"
+		"file.\n"
 		"\n"
 		"The events go to a separate tracing instance: other users of tracing are not\n"
 		"affected.\n",

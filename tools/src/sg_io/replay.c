@@ -290,7 +290,7 @@ int cmd_replay(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options, .parser = parse, .args_doc = "DEV FILE",
 		.doc =
-		"Issue the commands of FILE ('-': standard input) to DEV at their times. "
+		"Issue the commands of FILE ('-': standard input) to DEV at their times.\n"
 		"Overwrites the blocks that FILE writes with a pattern: use a scratch disk.\v"
 		"at= is the time when a command is issued, in microseconds; the smallest in the\n"
 		"file is the start. A command without at= is issued right after the one before\n"

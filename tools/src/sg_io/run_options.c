@@ -31,7 +31,7 @@ static const struct argp_option common[] = {
 	{ "count", OPT_COUNT, "N", 0,
 	  "Commands for each DEV; FILE repeats if it has fewer (FILE once; no limit with --time)",
 	  2 },
-	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time", 2 },
+	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time; it may end in s, m or h", 2 },
 	{ "rate", OPT_RATE, "N", 0, "The most commands per second, for all DEVs together", 2 },
 	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 3 },
 	{ "unchecked", OPT_UNCHECKED, NULL, 0,
@@ -59,8 +59,8 @@ static const char run_doc[] =
 	"Issue the commands of FILE ('-': standard input) to each DEV.\v"
 	"Paths:\n"
 	"  sg         The v3 header. With --depth 1: SG_IO on the sg or sd node given.\n"
-	"             With more: write, poll and read on the sg node. sg takes 16\n"
-	"             commands from an open file, so the node is opened once for each 16.\n"
+	"             With more: write, poll and read on the sg node, which is opened\n"
+	"             once for each 16 commands: sg takes no more from an open file.\n"
 	"  bsg        SG_IO with the v4 header, by as many threads as --depth.\n"
 	"  bsg-uring  struct bsg_uring_cmd through io_uring, on the smqsg node if that\n"
 	"             is given, otherwise on the bsg node, which needs Linux 7.1.\n"
@@ -80,7 +80,8 @@ static const char run_doc[] =
 	"unless queue/nomerges is set.\n"
 	"\n"
 	"Commands that may change the medium are refused without --force if the disk is\n"
-	"in use, or if libblkid finds a file system, a partition table or the like on it.\n"
+	"in use, or if libblkid finds a file system, a partition table or the like on\n"
+	"it.\n"
 	"\n"
 	"All commands and their data are built before the first is issued, and sg_io\n"
 	"retries no command: a unit attention counts like any other status. (The kernel\n"
@@ -180,7 +181,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->count = option_number(state, "--count", arg, 1, 1ULL << 48);
 		return 0;
 	case OPT_TIME:
-		o->time = option_real(state, "--time", arg, 86400 * 365.0);
+		o->time = option_seconds(state, "--time", arg);
 		return 0;
 	case OPT_RATE:
 		o->rate = option_real(state, "--rate", arg, 1e9);
