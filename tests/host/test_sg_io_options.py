@@ -135,7 +135,8 @@ def test_usage_errors(args, why, sanitized):
 NO_DEVICE = [
     ("/dev/null", "/dev/null: not a node of a SCSI device (sg, bsg, sd or smqsg)"),
     ("/dev/absent", "/dev/absent: No such file or directory"),
-    ("/etc/passwd", "/etc/passwd: not a device node"),
+    ("sdabsent", "sdabsent: No such file or directory"),
+    ("null", "null: there is no such file; the device is /dev/null"),
     ("/", "/: not a device node"),
     ("99:0:0:0", "99:0:0:0: there is no such SCSI device"),
     ("1:2:3", "1:2:3: not of the form H:C:T:L"),

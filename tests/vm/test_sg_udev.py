@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from kit.host import load, loaded, run, unload, wait_for
 
-RULES = Path(__file__).resolve().parents[2] / "drivers/sg/60-smqsg.rules"
+TOP = Path(__file__).resolve().parents[2]
+RULES = TOP / "drivers/sg/60-smqsg.rules"
 
 
 @pytest.fixture
@@ -46,3 +47,23 @@ def test_udev_rules_name_each_node(_rules):
             assert not one & two
     finally:
         unload("smq_sg")
+
+
+@pytest.mark.parametrize("page", ["tools/src/sg_io/sg_io.8", "docs/sg_io.md"])
+def test_rule_that_gives_nodes_to_a_group(page):
+    """The rule that the page shows is one that udev understands, and matches the nodes."""
+    text = (TOP / page).read_text(encoding="utf-8")
+    rule = re.search(r'SUBSYSTEM=="smq_sg", GROUP="\w+", MODE="\d+"', text)[0]
+    path = Path("/run/udev/rules.d/90-smqsg.rules")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(rule + "\n", encoding="ascii")
+    load("smq_sg")
+    try:
+        with loaded("smq_ram", size_mb=16) as hosts:
+            link = hosts[0].luns()[0].sysfs / "smq_generic"
+            wait_for(f"{link}", link.exists)
+            done = run("udevadm", "test", "--action=add", str(link.resolve()))
+            assert re.search(r"90-smqsg.rules:1 .*MODE 0660", done.stdout + done.stderr)
+    finally:
+        unload("smq_sg")
+        path.unlink()

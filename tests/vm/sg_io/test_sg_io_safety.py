@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import pty
 import signal
 import subprocess
@@ -62,8 +63,9 @@ def swap(disk, _tmp_path):
 @contextlib.contextmanager
 def exclusive(disk, _tmp_path):
     fd = os.open(disk.sd, os.O_RDONLY | os.O_EXCL)
+    name = pathlib.Path("/proc/self/comm").read_text(encoding="ascii").strip()
     try:
-        yield "is open exclusively elsewhere"
+        yield f"is open exclusively elsewhere; open in {name} (process {os.getpid()})"
     finally:
         os.close(fd)
 
@@ -229,6 +231,22 @@ def test_second_signal_does_not_wait(disk):
     finally:
         vmdisk.wait_for(lambda: disk.attribute("device_busy") == "0")
         set_param("delay", 0)
+
+
+@pytest.mark.parametrize("before,after", [(["info"], []), (["run"], ["-"])],
+                         ids=lambda v: "".join(v))
+def test_user_without_permission_learns_who_has_it(disk, before, after):
+    """The user 65534 may not look into the directory of sg_io, so the file is opened before."""
+    program = os.open(SG_IO, os.O_RDONLY)
+    try:
+        done = subprocess.run([f"/proc/self/fd/{program}", *before, disk.sg, *after],
+                              input=READ, text=True, capture_output=True, check=False, timeout=60,
+                              pass_fds=[program], user=65534, group=65534, extra_groups=[])
+    finally:
+        os.close(program)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.endswith(": Permission denied; be root, or let a udev rule give you the "
+                                "node: see sg_io(8)\n")
 
 
 def on_terminal(*args):

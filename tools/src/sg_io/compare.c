@@ -357,7 +357,7 @@ int cmd_compare(int argc, char **argv)
 	}
 	cmp->input = -1;
 	compare_parse_options(argc, argv, &cmp->opt);
-	status = copy_input(cmp);
+	status = device_comes_first(cmp->opt.devs[0]) ? copy_input(cmp) : EXIT_USAGE;
 	if (!status)
 		status = check_file(cmp);
 	if (!status && (device_find(cmp->opt.devs[0], &cmp->dev) || add_contestants(cmp)))

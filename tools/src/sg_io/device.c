@@ -20,6 +20,14 @@ static const char * const class_of[NODE_KINDS] = {
 	[NODE_SMQ] = "smq_sg",
 };
 
+const char *device_strerror(int error)
+{
+	if (error == EACCES && geteuid())
+		return "Permission denied; be root, or let a udev rule give you the node: see "
+		       "sg_io(8)";
+	return strerror(error);
+}
+
 const char *node_kind_name(enum node_kind kind)
 {
 	static const char * const names[NODE_KINDS] = {
@@ -123,56 +131,47 @@ static int find_nodes(struct device *dev)
 	return 0;
 }
 
-static int find_by_hctl(const char *name, struct device *dev)
+#define fail(why, ...) (snprintf(why, DEVICE_REASON, __VA_ARGS__), -1)
+
+static int find_by_hctl(const char *name, struct device *dev, char *why)
 {
 	unsigned int h, c, t;
 	int end = 0;
 	__u64 l;
 
 	if (sscanf(name, "%u:%u:%u:%llu%n", &h, &c, &t, &l, &end) != 4 || name[end])
-		return -1;
+		return fail(why, "not of the form H:C:T:L");
 	snprintf(dev->sysfs, sizeof(dev->sysfs), "/sys/bus/scsi/devices/%u:%u:%u:%llu",
 		 h, c, t, l);
-	if (access(dev->sysfs, F_OK)) {
-		warnx("%s: there is no such SCSI device", name);
-		return -1;
-	}
+	if (access(dev->sysfs, F_OK))
+		return fail(why, "there is no such SCSI device");
 	dev->kind = NODE_SG;
 	return find_nodes(dev);
 }
 
-static int find_by_node(const char *name, const struct stat *st, struct device *dev)
+static int find_by_node(const struct stat *st, struct device *dev, char *why)
 {
 	char dir[64], link[80], real[PATH_MAX];
 	enum node_kind kind;
 
 	snprintf(dir, sizeof(dir), "/sys/dev/%s/%u:%u", S_ISBLK(st->st_mode) ? "block" : "char",
 		 major(st->st_rdev), minor(st->st_rdev));
-	if (access(dir, F_OK)) {
-		warnx("%s: no device has the number %u:%u", name, major(st->st_rdev),
-		      minor(st->st_rdev));
-		return -1;
-	}
+	if (access(dir, F_OK))
+		return fail(why, "no device has the number %u:%u", major(st->st_rdev),
+			    minor(st->st_rdev));
 	snprintf(link, sizeof(link), "%s/partition", dir);
-	if (!access(link, F_OK)) {
-		warnx("%s: is a partition; SCSI commands go to the whole disk", name);
-		return -1;
-	}
+	if (!access(link, F_OK))
+		return fail(why, "is a partition; SCSI commands go to the whole disk");
 	for (kind = 0; kind < NODE_KINDS; kind++)
 		if (link_is(dir, "subsystem", class_of[kind]))
 			break;
 	snprintf(link, sizeof(link), "%s/device", dir);
-	if (kind == NODE_KINDS || !link_is(link, "subsystem", "scsi") ||
-	    !realpath(link, real)) {
-		warnx("%s: not a node of a SCSI device (sg, bsg, sd or smqsg)", name);
-		return -1;
-	}
+	if (kind == NODE_KINDS || !link_is(link, "subsystem", "scsi") || !realpath(link, real))
+		return fail(why, "not a node of a SCSI device (sg, bsg, sd or smqsg)");
 	snprintf(link, sizeof(link), "%s/device/vendor", dir);
-	if (access(link, F_OK)) {
-		/* bsg also has nodes of hosts and of transport objects. */
-		warnx("%s: not a node of a logical unit", name);
-		return -1;
-	}
+	/* bsg also has nodes of hosts and of transport objects. */
+	if (access(link, F_OK))
+		return fail(why, "not a node of a logical unit");
 	dev->kind = kind;
 	/* A short path, which is the same whether the user gave a node or an H:C:T:L. */
 	snprintf(dev->sysfs, sizeof(dev->sysfs), "/sys/bus/scsi/devices/%.60s",
@@ -180,28 +179,45 @@ static int find_by_node(const char *name, const struct stat *st, struct device *
 	return find_nodes(dev);
 }
 
-int device_find(const char *name, struct device *dev)
+bool device_comes_first(const char *name)
 {
 	struct stat st;
 
-	*dev = (struct device){ .given = name };
-	if (stat(name, &st)) {
-		int error = errno;
+	if (stat(name, &st) || !S_ISREG(st.st_mode))
+		return true;
+	warnx("%s: is a file; DEV comes first, then FILE", name);
+	return false;
+}
 
-		if (error == ENOENT && strchr(name, ':') && !strchr(name, '/') &&
-		    name[strspn(name, "0123456789:")] == '\0') {
-			if (!find_by_hctl(name, dev))
-				return 0;
-			if (!dev->sysfs[0])
-				warnx("%s: not of the form H:C:T:L", name);
-			return -1;
-		}
-		warnx("%s: %s", name, strerror(error));
-		return -1;
+int device_try(const char *name, struct device *dev, char *why)
+{
+	char unused[DEVICE_REASON], node[DEV_NAME + 8];
+	struct stat st;
+
+	why = why ?: unused;
+	*dev = (struct device){ .given = name };
+	if (!stat(name, &st)) {
+		if (!S_ISBLK(st.st_mode) && !S_ISCHR(st.st_mode))
+			return fail(why, "not a device node");
+		return find_by_node(&st, dev, why);
 	}
-	if (!S_ISBLK(st.st_mode) && !S_ISCHR(st.st_mode)) {
-		warnx("%s: not a device node", name);
-		return -1;
+	if (errno == ENOENT && strchr(name, ':') && name[strspn(name, "0123456789:")] == '\0')
+		return find_by_hctl(name, dev, why);
+	if (errno == ENOENT && !strchr(name, '/')) {
+		snprintf(node, sizeof(node), "/dev/%.60s", name);
+		if (!access(node, F_OK))
+			return fail(why, "there is no such file; the device is %s", node);
+		errno = ENOENT;
 	}
-	return find_by_node(name, &st, dev);
+	return fail(why, "%s", device_strerror(errno));
+}
+
+int device_find(const char *name, struct device *dev)
+{
+	char why[DEVICE_REASON];
+
+	if (!device_try(name, dev, why))
+		return 0;
+	warnx("%s: %s", name, why);
+	return -1;
 }

@@ -38,6 +38,20 @@ const char *node_kind_name(enum node_kind kind);
  */
 int device_find(const char *name, struct device *dev);
 
+#define DEVICE_REASON	256	/* size of the buffer for the reason, in bytes */
+
+/* The same without a message: @why, of DEVICE_REASON bytes or NULL, receives the reason. */
+int device_try(const char *name, struct device *dev, char *why);
+
+/*
+ * Whether the first argument can be a device: returns false, after one message, for a file, which
+ * comes after the devices.
+ */
+bool device_comes_first(const char *name);
+
+/* strerror(), and for a lack of permission who has it. */
+const char *device_strerror(int error);
+
 /* Reads one line of a sysfs file; returns false if it cannot be read. */
 bool sysfs_read(const char *dir, const char *file, char *buf, size_t size);
 /* A number from a sysfs file; -1 if it cannot be read. */

@@ -11,6 +11,8 @@
 
 #include "inuse.h"
 
+#define MAX_OPENERS	4	/* named in a message */
+
 /* Whether a device above, such as dm or md, holds the disk or partition. */
 static bool has_holder(const char *sysfs, const char *name, char *why)
 {
@@ -140,6 +142,66 @@ static bool is_claimed(const struct device *dev, char *why)
 	return true;
 }
 
+/* Whether @path is a link to @node or to one of its partitions. */
+static bool leads_to(const char *path, const char *node)
+{
+	char target[PATH_MAX], partition[PATH_MAX + 64];
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return false;
+	target[n] = '\0';
+	if (!strcmp(target, node))
+		return true;
+	/* The link of a socket, for example, has no path. */
+	if (strncmp(target, "/dev/", 5))
+		return false;
+	snprintf(partition, sizeof(partition), "/sys/class/block/%s/%s/partition",
+		 strrchr(node, '/') + 1, strrchr(target, '/') + 1);
+	return !access(partition, F_OK);
+}
+
+/* Whether a file of the process @pid is the node or one of its partitions. */
+static bool has_open(const char *pid, const char *node)
+{
+	char path[PATH_MAX];
+	bool found = false;
+	struct dirent *d;
+	DIR *files;
+
+	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	files = opendir(path);
+	while (files && !found && (d = readdir(files))) {
+		snprintf(path, sizeof(path), "/proc/%s/fd/%s", pid, d->d_name);
+		found = leads_to(path, node);
+	}
+	if (files)
+		closedir(files);
+	return found;
+}
+
+/* Adds to @why which processes have the node open, as far as this user may see them. */
+static void add_openers(const char *node, char *why)
+{
+	char name[32], dir[PATH_MAX];
+	size_t len = strlen(why);
+	unsigned int found = 0;
+	struct dirent *d;
+	DIR *processes = opendir("/proc");
+
+	while (processes && found < MAX_OPENERS && (d = readdir(processes))) {
+		if (d->d_name[strspn(d->d_name, "0123456789")] || !has_open(d->d_name, node))
+			continue;
+		snprintf(dir, sizeof(dir), "/proc/%s", d->d_name);
+		if (!sysfs_read(dir, "comm", name, sizeof(name)))
+			continue;
+		len += snprintf(why + len, INUSE_REASON - len, "%s%.20s (process %.10s)",
+				found++ ? ", " : "; open in ", name, d->d_name);
+	}
+	if (processes)
+		closedir(processes);
+}
+
 bool inuse_try(const struct device *dev, char *why, int *fd)
 {
 	const char *node = dev->node[NODE_BLOCK];
@@ -157,6 +219,7 @@ bool inuse_try(const struct device *dev, char *why, int *fd)
 	*fd = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
 	if (*fd < 0 && errno == EBUSY) {
 		snprintf(why, INUSE_REASON, "%s is open exclusively elsewhere", node);
+		add_openers(node, why);
 		return false;
 	}
 	return true;

@@ -31,6 +31,6 @@ int engine_open_node(const struct worker *w, const struct target *target,
 	if (fd < 0 && errno == EMFILE)
 		warnx("%s: out of file descriptors (ulimit -n); lower --depth or --jobs", node);
 	else if (fd < 0)
-		warn("%s", node);
+		warnx("%s: %s", node, device_strerror(errno));
 	return fd;
 }

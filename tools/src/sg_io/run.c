@@ -167,7 +167,7 @@ int cmd_run(int argc, char **argv)
 
 	run_parse_options(argc, argv, &opt);
 	file_opt = (struct cmdfile_options){ .unchecked = opt.unchecked, .memory = opt.memory };
-	if (cmdfile_load(opt.file, &file_opt, &file))
+	if (!device_comes_first(opt.devs[0]) || cmdfile_load(opt.file, &file_opt, &file))
 		return EXIT_USAGE;
 	devs = calloc(opt.nr_devs, sizeof(*devs));
 	if (!devs) {

@@ -183,7 +183,8 @@ struct trace *trace_start(const struct device *dev, unsigned int buffer_kb)
 	errno = 0;
 	t->instance = tracefs_instance_create(name);
 	if (!t->instance) {
-		warn("tracing: creating an instance (%s/instances)", tracefs_tracing_dir());
+		warn("tracing%s: creating an instance (%s/instances)",
+		     errno == EACCES ? " needs root" : "", tracefs_tracing_dir());
 		goto fail;
 	}
 	snprintf(kb, sizeof(kb), "%u", buffer_kb);

@@ -203,7 +203,8 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 
 	ret = smq_open(node, &t->dev);
 	if (ret) {
-		warnx("%s: %s", node, smq_strerror(SMQ_CALL_OPEN, ret));
+		warnx("%s: %s", node, ret == -EACCES ? device_strerror(EACCES) :
+		      smq_strerror(SMQ_CALL_OPEN, ret));
 		return -1;
 	}
 	p->nr++;
