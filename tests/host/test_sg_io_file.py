@@ -43,6 +43,14 @@ def test_all_fields_are_parsed(tmp_path):
     assert (c["line"], c["timeout"], c["at"], c["cpu"]) == ("5", "30000", "17", "-1")
 
 
+def test_cdb_may_have_a_space_after_each_byte(tmp_path):
+    """The kernel and sg3_utils print CDBs so."""
+    path = write(tmp_path, "28 00 00 00 00 00 00 00 01 00 in 512\n 2A 00 00 00 00 10\t00 00  02 00 "
+                           "out 1k # end\n00 00 00 00 00 00 none 0")
+    assert [(c["cdb"], c["dir"], c["bytes"]) for c in commands(path)] == [
+        (READ10, "in", "512"), (WRITE10, "out", "1024"), ("00" * 6, "none", "0")]
+
+
 def test_line_without_at_takes_the_time_of_the_previous_line_of_its_cpu(tmp_path):
     """The first line of a CPU takes the time of the previous line of the file, whatever CPU that
     line names."""
@@ -130,9 +138,13 @@ BAD = [
     # a line, the text that its message must have, and more text of the line (optional)
     ("28", "needs a CDB of 10 bytes, not 1", " in 512"),
     ("zz", "CDB: 'z' is no hex digit"),
-    ("0x28", "CDB: 'x' is no hex digit"),
+    ("0x28", "CDB: hex digits without 0x"),
     ("280", "CDB: 3 hex digits, an even number is needed", " in 512"),
-    ("28 00 00 00 00 00 00 00 01 00 in 512", "direction '00' is not in, out or none"),
+    ("28 00 00 00 00 00 00 00 01 in 512", "opcode 28h needs a CDB of 10 bytes, not 9"),
+    ("2800 0000 in 512", "direction '0000' is not in, out or none; a CDB has no spaces, or one "
+     "after each byte"),
+    ("00 " * 33 + "none 0", "CDB: 33 bytes, the limit is 32"),
+    ("28 0", "direction '0' is not in, out or none"),
     ("\xff\xfe", "CDB: byte C3h is no hex digit"),
     ("00" * 33 + " none 0", "CDB: 33 bytes, the limit is 32"),
     ("2800000000000000010000 in 512", "needs a CDB of 10 bytes, not 11"),
@@ -159,7 +171,8 @@ BAD = [
     (f"{READ10} in 0", "BYTES is 0 but the direction is in"),
     (f"{WRITE10} out 0", "BYTES is 0 but the direction is out"),
     ("000000000000 none 8", "BYTES is 8 but the direction is none"),
-    (f"{READ10} out 512", "READ(10) with this CDB moves data 'in', not 'out'"),
+    (f"{READ10} out 512",
+     "READ(10) with this CDB moves data 'in', not 'out'; --unchecked accepts that"),
     (f"{READ10} none 0", "READ(10) with this CDB moves data 'in', not 'none'"),
     (f"{WRITE10} in 1024", "WRITE(10) with this CDB moves data 'out', not 'in'"),
     ("28000000000000000000 in 512", "READ(10) with this CDB moves data 'none', not 'in'"),

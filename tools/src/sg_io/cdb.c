@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#include <scsi/sg_lib.h>
 #include <scsi/sg_unaligned.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,6 +100,15 @@ static const __u8 always_changes[] = {
 	0xa1,	/* ATA PASS-THROUGH(12) */
 };
 
+/* Opcodes that mean the same for all types of devices (SPC). */
+static const __u8 common_opcodes[] = {
+	0x00, 0x03, 0x12, 0x15, 0x1a, 0x1c, 0x1d, 0x1e, 0x3b, 0x3c, 0x4c, 0x4d, 0x55, 0x5a, 0x5e,
+	0x5f, 0x83, 0x84, 0xa0, 0xa3, 0xa4,
+};
+
+/* The device is no disk: only the opcodes above are known. */
+static bool only_common;
+
 const char *cdb_dir_name(enum cdb_dir dir)
 {
 	static const char * const names[] = {
@@ -113,10 +123,27 @@ static __s32 service_action(const __u8 *cdb)
 	return cdb[0] == 0x7f ? sg_get_unaligned_be16(cdb + 8) : cdb[1] & 0x1f;
 }
 
+bool cdb_set_type(int type)
+{
+	/* The READs and WRITEs of MMC and of optical memory have the formats of SBC. */
+	static const int like_disk[] = {
+		-1, PDT_DISK, PDT_WO, PDT_MMC, PDT_OPTICAL, PDT_RBC, PDT_ZBC,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(like_disk); i++)
+		if (type == like_disk[i])
+			return true;
+	only_common = true;
+	return false;
+}
+
 const struct cdb_op *cdb_find(const __u8 *cdb, unsigned int len)
 {
 	unsigned int i;
 
+	if (only_common && !memchr(common_opcodes, cdb[0], sizeof(common_opcodes)))
+		return NULL;
 	for (i = 0; i < ARRAY_SIZE(ops); i++)
 		if (ops[i].opcode == cdb[0] && ops[i].len == len &&
 		    (ops[i].sa == NO_SA || ops[i].sa == service_action(cdb)))

@@ -68,6 +68,16 @@ struct cdb_op {
 
 const char *cdb_dir_name(enum cdb_dir dir);
 
+/**
+ * cdb_set_type() - tell cdb_find() for which type of device the CDBs are
+ * @type: the peripheral device type; -1: not known. Until it is set, CDBs are read as those of a
+ *	disk (SBC)
+ *
+ * Return: whether CDBs are still read as those of a disk. If not, only the opcodes that all types
+ * of devices have in common (SPC) are known.
+ */
+bool cdb_set_type(int type);
+
 /* The table entry of a CDB of @len bytes, NULL if the opcode is not known. */
 const struct cdb_op *cdb_find(const __u8 *cdb, unsigned int len);
 const struct cdb_op *cdb_find_gen(const char *name);
@@ -87,8 +97,7 @@ bool cdb_check_length(const __u8 *cdb, unsigned int len, char *why, size_t size)
 
 /*
  * Returns true if direction and byte count agree with the CDB, or if the opcode is not known. If
- * they do not agree, returns false and writes the reason to @why, of @size bytes. Known opcodes are
- * read as those of a disk (SBC).
+ * they do not agree, returns false and writes the reason to @why, of @size bytes.
  */
 bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 		    __u32 bytes, char *why, size_t size);

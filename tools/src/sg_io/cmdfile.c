@@ -55,10 +55,18 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool parse_cdb(struct line *l, const char *hex)
+/* Whether the next token is one byte in hex, as in a CDB with spaces between its bytes. */
+static bool byte_follows(const struct line *l)
+{
+	const char *p = l->rest + strspn(l->rest, SPACE);
+
+	return hex_digit(p[0]) >= 0 && hex_digit(p[1]) >= 0 && (!p[2] || strchr(SPACE, p[2]));
+}
+
+static bool add_bytes(struct line *l, const char *hex)
 {
 	struct command *cmd = l->cmd;
-	size_t i, digits = strlen(hex);
+	size_t i, digits = strlen(hex), bytes = cmd->cdb_len + digits / 2;
 
 	for (i = 0; i < digits; i++) {
 		if (hex_digit(hex[i]) >= 0)
@@ -69,11 +77,25 @@ static bool parse_cdb(struct line *l, const char *hex)
 	}
 	if (digits % 2)
 		return fail(l, "CDB: %zu hex digits, an even number is needed", digits);
-	if (digits / 2 > CDB_MAX)
-		return fail(l, "CDB: %zu bytes, the limit is %d", digits / 2, CDB_MAX);
-	for (i = 0; i < digits / 2; i++)
-		cmd->cdb[i] = hex_digit(hex[2 * i]) << 4 | hex_digit(hex[2 * i + 1]);
-	cmd->cdb_len = digits / 2;
+	if (bytes > CDB_MAX)
+		return fail(l, "CDB: %zu bytes, the limit is %d", bytes, CDB_MAX);
+	for (i = 0; i < digits; i += 2)
+		cmd->cdb[cmd->cdb_len++] = hex_digit(hex[i]) << 4 | hex_digit(hex[i + 1]);
+	return true;
+}
+
+/* A CDB has no spaces, or a space after each byte, as the kernel and sg3_utils print it. */
+static bool parse_cdb(struct line *l, const char *word)
+{
+	if (word[0] == '0' && (word[1] == 'x' || word[1] == 'X'))
+		return fail(l, "CDB: hex digits without 0x");
+	if (!add_bytes(l, word))
+		return false;
+	while (strlen(word) == 2 && byte_follows(l)) {
+		word = next_token(l);
+		if (!add_bytes(l, word))
+			return false;
+	}
 	return true;
 }
 
@@ -90,6 +112,9 @@ static bool parse_dir(struct line *l, const char *word)
 			return true;
 		}
 	}
+	if (strlen(word) > 1 && strspn(word, "0123456789abcdefABCDEF") == strlen(word))
+		return fail(l, "direction '%.40s' is not in, out or none; a CDB has no spaces, or "
+			    "one after each byte", word);
 	return fail(l, "direction '%.40s' is not in, out or none", word);
 }
 
@@ -213,8 +238,11 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt,
 	if (!cdb_check_length(cmd->cdb, cmd->cdb_len, l->why, WHY_BYTES))
 		return false;
 	if (!opt->unchecked && !cdb_check_data(cmd->cdb, cmd->cdb_len, cmd->dir,
-					       cmd->bytes, l->why, WHY_BYTES))
+					       cmd->bytes, l->why, WHY_BYTES)) {
+		if (opt->names_unchecked)
+			strcat(l->why, "; --unchecked accepts that");
 		return false;
+	}
 	while ((word = next_token(l)))
 		if (!parse_option(l, word))
 			return false;

@@ -37,6 +37,7 @@ struct cmdfile {
 
 struct cmdfile_options {
 	bool unchecked;		/* BYTES and direction may contradict the CDB */
+	bool names_unchecked;	/* the user can set @unchecked: a message names --unchecked */
 	bool shared;		/* processes that are forked later share the images of data-out */
 	__u64 memory;		/* limit for the data-out images, in bytes */
 };

@@ -282,7 +282,8 @@ static int copy_input(struct comparison *cmp)
 static int check_file(const struct comparison *cmp)
 {
 	const struct cmdfile_options opt = {
-		.unchecked = cmp->opt.unchecked, .memory = cmp->opt.memory,
+		.unchecked = cmp->opt.unchecked, .names_unchecked = true,
+		.memory = cmp->opt.memory,
 	};
 	struct cmdfile file;
 	int ret;
@@ -292,6 +293,7 @@ static int check_file(const struct comparison *cmp)
 		warn("copy of FILE");
 		return EXIT_DEVICE;
 	}
+	run_set_type(&cmp->opt);
 	ret = cmdfile_load(cmp->input >= 0 ? "-" : cmp->opt.file, &opt, &file);
 	if (ret)
 		return EXIT_USAGE;

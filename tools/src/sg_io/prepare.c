@@ -36,6 +36,17 @@ static const struct engine *choose_engine(const struct run_options *opt,
 	return opt->depth > 1 ? &engine_sg_queue : &engine_sg_ioctl;
 }
 
+void run_set_type(const struct run_options *opt)
+{
+	struct device dev;
+	unsigned int i;
+
+	for (i = 0; i < opt->nr_devs; i++)
+		if (!device_try(opt->devs[i], &dev, NULL) &&
+		    !cdb_set_type(sysfs_number(dev.sysfs, "type")))
+			return;
+}
+
 static int find_devices(struct run *run, const struct run_options *opt, struct device *devs)
 {
 	const struct engine *engine;

@@ -257,9 +257,11 @@ static int replay(struct run *run, const struct replay_options *opt, struct devi
 static int load(const struct replay_options *opt, struct cmdfile *file)
 {
 	const struct cmdfile_options how = {
-		.unchecked = opt->run.unchecked, .shared = true, .memory = opt->run.memory,
+		.unchecked = opt->run.unchecked, .names_unchecked = true, .shared = true,
+		.memory = opt->run.memory,
 	};
 
+	run_set_type(&opt->run);
 	if (cmdfile_load(opt->run.file, &how, file))
 		return -1;
 	if (file->timed || !opt->speed)

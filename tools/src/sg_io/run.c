@@ -166,7 +166,10 @@ int cmd_run(int argc, char **argv)
 	unsigned int i;
 
 	run_parse_options(argc, argv, &opt);
-	file_opt = (struct cmdfile_options){ .unchecked = opt.unchecked, .memory = opt.memory };
+	run_set_type(&opt);
+	file_opt = (struct cmdfile_options){
+		.unchecked = opt.unchecked, .names_unchecked = true, .memory = opt.memory,
+	};
 	if (!device_comes_first(opt.devs[0]) || cmdfile_load(opt.file, &file_opt, &file))
 		return EXIT_USAGE;
 	devs = calloc(opt.nr_devs, sizeof(*devs));

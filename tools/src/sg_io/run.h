@@ -69,6 +69,12 @@ void run_parse_options(int argc, char **argv, struct run_options *opt);
 void compare_parse_options(int argc, char **argv, struct run_options *opt);
 
 /*
+ * Tells cdb_find() the type of the devices, before FILE is read. A device that cannot be found is
+ * left to run_prepare(), which prints the message.
+ */
+void run_set_type(const struct run_options *opt);
+
+/*
  * Finds the devices, chooses the engine, checks the commands, and takes the disks that are written
  * to; @taken_fds receives their files, see take_disk().
  * Return: 0, or the exit status after one message.

@@ -108,8 +108,9 @@ static void explain(const struct run *run, const struct smq_target *t,
 
 	smq_info(t->dev, &info);
 	if (error == -EINVAL && info.alignment && cmd->bytes % info.alignment)
-		warnx("%s:%u: BYTES %u is no multiple of %u, which prepared commands of %s need",
-		      name, cmd->line, cmd->bytes, info.alignment, target->dev->node[NODE_SMQ]);
+		warnx("%s:%u: BYTES %u is no multiple of %u, which prepared commands of %s need; "
+		      "--via bsg-uring takes it", name, cmd->line, cmd->bytes, info.alignment,
+		      target->dev->node[NODE_SMQ]);
 	else if (error == -EMSGSIZE)
 		warnx("%s:%u: BYTES %u is over the limits of %s, %u bytes in %u pieces", name,
 		      cmd->line, cmd->bytes, target->dev->node[NODE_SMQ], info.max_transfer,
