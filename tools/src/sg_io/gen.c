@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ask.h"
 #include "cmdfile.h"
 #include "commands.h"
 #include "num.h"
@@ -15,6 +16,7 @@
 #include "prng.h"
 
 #define COUNT_MAX	(16u << 20)	/* the most commands of a command file */
+#define BLOCK_SIZE	512
 
 struct gen {
 	const struct cdb_op *op;
@@ -24,7 +26,9 @@ struct gen {
 	__u64 last;
 	__u64 seed;
 	__u64 timeout;
+	__u64 capacity;		/* blocks of the device, 0: not known */
 	__u32 block_size;
+	const char *device;
 	const char *pattern;
 	bool has_blocks;
 	bool has_range;
@@ -34,26 +38,50 @@ struct gen {
 
 enum {
 	OPT_OP = 256, OPT_BLOCKS, OPT_COUNT, OPT_RANGE, OPT_RANDOM, OPT_BLOCK_SIZE,
-	OPT_PATTERN, OPT_TIMEOUT, OPT_JSON,
+	OPT_DEVICE, OPT_PATTERN, OPT_TIMEOUT, OPT_JSON,
 };
 
 static const struct argp_option options[] = {
 	{ "op", OPT_OP, "NAME", 0, "Command to generate; --op help lists them", 0 },
 	{ "blocks", OPT_BLOCKS, "N", 0, "Blocks per command (1)", 0 },
 	{ "count", OPT_COUNT, "N", 0, "Number of commands (1)", 0 },
+	{ "device", OPT_DEVICE, "DEV", 0,
+	  "Ask this device for its capacity, which becomes the range, and its block size", 0 },
 	{ "range", OPT_RANGE, "FIRST:LAST", 0,
-	  "Only these LBAs, both included (from 0 on, as many as the commands need)",
-	  0 },
+	  "Only these LBAs, both included (all of --device; without it from 0 on, as many as the "
+	  "commands need)", 0 },
 	{ "random", OPT_RANDOM, "SEED", 0,
 	  "Random LBAs, FIRST plus a multiple of --blocks; the same SEED makes the same file",
 	  0 },
 	{ "block-size", OPT_BLOCK_SIZE, "BYTES", 0,
-	  "The size of the device's logical blocks (512)", 0 },
+	  "The size of the device's logical blocks (that of --device, or 512)", 0 },
 	{ "pattern", OPT_PATTERN, "NAME", 0, "Data-out: " PATTERN_FORMS " (lba)", 0 },
 	{ "timeout", OPT_TIMEOUT, "MS", 0, "The value of timeout= in each line", 0 },
 	{ "json", OPT_JSON, NULL, 0, "An array of objects instead of a command file", 0 },
 	{ 0 }
 };
+
+/* Asks --device for its capacity and block size. Exits if it has none. */
+static void ask(struct argp_state *state, struct gen *g)
+{
+	struct answers a = {};
+	struct device dev;
+
+	if (device_find(g->device, &dev) || ask_device(&dev, &a))
+		exit(EXIT_DEVICE);
+	if (!a.blocks || !a.block_size) {
+		warnx("%s: has no capacity in blocks", g->device);
+		exit(EXIT_DEVICE);
+	}
+	if (g->block_size && g->block_size != a.block_size)
+		argp_error(state, "--block-size: %u, but %s has blocks of %u bytes", g->block_size,
+			   g->device, a.block_size);
+	g->block_size = a.block_size;
+	g->capacity = a.blocks;
+	if (g->has_range && g->last >= a.blocks)
+		argp_error(state, "--range: LBA %llu is over the last one of %s, %llu", g->last,
+			   g->device, a.blocks - 1);
+}
 
 static void list_ops(FILE *out)
 {
@@ -95,6 +123,10 @@ static void check(struct argp_state *state, struct gen *g)
 	if (!op->lba_len && (g->has_range || g->random))
 		argp_error(state, "--%s: %s has no LBA", g->has_range ? "range" : "random",
 			   op->name);
+	if (g->device)
+		ask(state, g);
+	if (!g->block_size)
+		g->block_size = BLOCK_SIZE;
 	if (!op->lba_len && g->has_blocks)
 		argp_error(state, "--blocks: %s moves no blocks", op->name);
 	if (op->lba_len && g->blocks > cdb_max_blocks(op))
@@ -115,11 +147,16 @@ static void check(struct argp_state *state, struct gen *g)
 	if (!g->has_range) {
 		g->last = cdb_max_lba(op);
 		/*
-		 * The size of the device is not known here. So choose random LBAs only from the
-		 * first blocks, as many as the commands need: these are likely to exist.
+		 * If the capacity is not known, choose random LBAs only from the first blocks, as
+		 * many as the commands need: these are likely to exist.
 		 */
-		if (g->random && g->blocks <= g->last / g->count)
+		if (!g->capacity && g->random && g->blocks <= g->last / g->count)
 			g->last = g->blocks * g->count - 1;
+		if (g->capacity && g->capacity - 1 <= g->last)
+			g->last = g->capacity - 1;
+		else if (g->capacity)
+			warnx("%s cannot address the blocks of %s above LBA %llu", op->name,
+			      g->device, g->last);
 	}
 	if (g->last > cdb_max_lba(op))
 		argp_error(state, "--range: LBA %llu is over the limit of %s, %llu", g->last,
@@ -149,6 +186,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_COUNT:
 		g->count = option_number(state, "--count", arg, 1, COUNT_MAX);
+		return 0;
+	case OPT_DEVICE:
+		g->device = arg;
 		return 0;
 	case OPT_RANGE:
 		parse_range(state, arg, g);
@@ -259,7 +299,7 @@ int cmd_gen(int argc, char **argv)
 		"Without --random each LBA is --blocks higher than the one before; at the end\n"
 		"of the range the LBAs begin again.\n",
 	};
-	struct gen g = { .blocks = 1, .count = 1, .block_size = 512 };
+	struct gen g = { .blocks = 1, .count = 1 };
 
 	argp_parse(&argp, argc, argv, 0, NULL, &g);
 	if (!g.pattern)

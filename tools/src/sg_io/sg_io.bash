@@ -31,6 +31,7 @@ _sg_io_values() {
 			*) cat ;;
 			esac
 		;;
+	--device) _sg_io_devices ;;
 	--op) "$program" gen --op help 2>/dev/null ;;
 	--pattern) echo zero ff byte: count lba random random: ;;
 	esac
