@@ -36,7 +36,7 @@ int main(void)
 		out.host = host;
 		out.driver = driver;
 		out.sense_len = strcmp(sense, "-") ? from_hex(sense, out.sense, SENSE_BYTES) : 0;
-		if (!tally_add(&tally[sequence % 2], &cmd, &out, sequence))
+		if (!tally_add(&tally[sequence % 2], &cmd, &out, 0, sequence))
 			return 1;
 		sequence++;
 	}

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
 """sg_io with special disks: several disks, polled ones, large sectors, bad media, removal."""
 
+import glob
 import json
+import os
 import pathlib
+import subprocess
 import threading
 
 import pytest
 import vmdisk
-from kit.host import loaded, settle
+from kit.host import loaded, settle, unload
 from vmdisk import run_json, set_param, sg_io
 
 READ = "28000000000000000800 in 4096\n"
+
+
+def modprobe(*args):
+    subprocess.run(["modprobe", *args], check=True, timeout=vmdisk.TIMEOUT)
 
 
 def test_block_polls_the_poll_queue(reads):
@@ -61,6 +68,88 @@ def test_several_devices_run_the_same_file(reads, via, options):
         assert got["device"] == ",".join(d.node[via] for d in found)
         assert got["status"] == {"GOOD": 450}
         assert [d.done() - b for d, b in zip(found, before)] == [150] * 3
+
+
+@pytest.mark.parametrize("via,options", [("sg", []), ("block", ["--depth", 5]),
+                                         ("smq", ["--depth", 4, "--batch", 2]),
+                                         ("smq", ["--jobs", 2])])
+def test_each_device_has_its_figures(fast_path, reads, via, options):
+    with vmdisk.disks(hosts=3) as found:
+        nodes = [disk.smq if via == "smq" else disk.node[via] for disk in found]
+        # The second disk is stopped: its READs end with NOT READY.
+        assert sg_io("run", found[1].sg, "-", stdin="1b0000000000 none 0\n").returncode == 0
+        got = run_json("--via", via, *options, "--count", 30, *nodes, reads, expect=1)
+        assert [(d["device"], d["commands"], d["not_good"]) for d in got["devices"]] == [
+            (nodes[0], 30, 0), (nodes[1], 30, 30), (nodes[2], 30, 0)]
+        for figures in got["devices"]:
+            assert 0 < figures["seconds"] <= got["seconds"] and figures["iops"] > 0
+            assert figures["lat_ns"]["p50"] > 0
+        assert [(e["device"], e["count"]) for e in got["errors"]] == [(nodes[1], 30)]
+        assert got["interrupted"] is False
+        done = sg_io("run", "--via", via, *options, *nodes, reads)
+        assert f"; first at line 1 on {nodes[1]}\n" in done.stdout
+        rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()[-3:]}
+        assert [(rows[node][1], rows[node][-1]) for node in nodes] == [
+            ("100", "0"), ("100", "100"), ("100", "0")]
+        one = run_json("--via", via, *options, nodes[0], reads)
+        assert [d["device"] for d in one["devices"]] == [nodes[0]]
+
+
+def test_batch_above_the_depth_is_reported(fast_path, reads):
+    with vmdisk.disks() as found:
+        done = sg_io("run", "--depth", 8, "--batch", 16, found[0].smq, reads)
+        assert (done.returncode, done.stderr) == (
+            0, "sg_io: --batch 16: only 8 commands are in flight (--depth), so groups have 8\n")
+        assert sg_io("run", "--depth", 16, "--batch", 16, found[0].smq, reads).stderr == ""
+
+
+def test_gen_asks_the_device():
+    with vmdisk.disks(sector_size=4096, ptype=0) as found:
+        disk = found[0]
+        blocks = vmdisk.BLOCKS // 8
+
+        def gen(*args):
+            return sg_io("gen", "--op", "read10", "--device", *args)
+        done = gen(disk.hctl, "--count", "1k", "--random", 1)
+        assert done.returncode == 0
+        lbas = [int(line[4:12], 16) for line in done.stdout.splitlines()]
+        assert len(lbas) == 1024 and blocks * 0.9 < max(lbas) < blocks and min(lbas) < blocks * 0.1
+        assert run_json(disk.sg, "-", stdin=done.stdout)["status"] == {"GOOD": 1024}
+        # A sequence begins again at the end of the device.
+        done = gen(disk.sd, "--count", blocks + 1)
+        assert done.stdout.splitlines()[blocks - 1:] == [
+            f"2800{blocks - 1:08x}00000100 in 4096", "28000000000000000100 in 4096"]
+        for args, why in [(["--range", f"0:{blocks}"], f"LBA {blocks} is over the last one"),
+                          (["--block-size", "512"], "has blocks of 4096 bytes")]:
+            done = gen(disk.sd, *args)
+            assert (done.returncode, done.stdout) == (2, "") and why in done.stderr
+        done = gen(os.path.basename(disk.sd))
+        assert (done.returncode, done.stderr) == (
+            3, f"sg_io: {os.path.basename(disk.sd)}: there is no such file; the device is "
+            f"{disk.sd}\n")
+
+
+def test_cdbs_of_a_tape_are_not_read_as_those_of_a_disk(fast_path):
+    """34h is READ POSITION with 20 bytes, and for a disk PRE-FETCH(10) without data."""
+    line = "34000000000000000000 in 20\n"
+    with vmdisk.disks() as found:
+        done = sg_io("run", found[0].sg, "-", stdin=line)
+        assert done.returncode == 2
+        assert "PRE-FETCH(10) with this CDB moves data 'none', not 'in'; --unchecked accepts " \
+            "that" in done.stderr
+    modprobe("scsi_debug", "ptype=1")
+    try:
+        pattern = "/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*:*:*/scsi_generic/*"
+        node = "/dev/" + os.path.basename(vmdisk.wait_for(lambda: glob.glob(pattern))[0])
+        vmdisk.wait_for(lambda: os.path.exists(node))
+        # Whatever scsi_debug answers, the command was sent.
+        for command in ("run", "compare"):
+            done = sg_io(command, "--via", "sg", node, "-", stdin=line)
+            assert done.returncode < 2, done.stderr
+        done = sg_io("run", node, "-", stdin="120000006000 in 36\n")
+        assert "BYTES is 36 but the INQUIRY CDB says 96" in done.stderr
+    finally:
+        unload("scsi_debug")
 
 
 def test_info_reports_large_sectors():

@@ -26,7 +26,7 @@ def test_each_command_runs_once(disk, reads, via, node, options):
     before = disk.done()
     got = run_json("--via", via, *options, "--count", 777, getattr(disk, node), reads)
     assert list(got) == ["path", "device", "commands", "seconds", "iops", "lat_ns", "status",
-                         "errors"]
+                         "errors", "devices", "interrupted"]
     assert (got["path"], got["device"]) == (via, getattr(disk, node))
     assert (got["commands"], got["status"], got["errors"]) == (777, {"GOOD": 777}, [])
     assert disk.done() - before == 777

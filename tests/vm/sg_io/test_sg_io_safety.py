@@ -211,6 +211,7 @@ def test_signal_ends_with_the_partial_result(disk, reads, via, depth, number):
     got = json.loads(out)
     assert got["status"] == {"GOOD": got["commands"]}
     assert got["commands"] == disk.done() - before
+    assert got["interrupted"] is True
 
 
 def test_second_signal_does_not_wait(disk):

@@ -224,6 +224,8 @@ def test_results_equal_those_of_sg(smq_disk, tmp_path, via, options, dsense):
         set_param("dsense", 0)
     assert want["commands"] == 2 * len(lines) and len(want["errors"]) >= 3
     assert got["status"] == want["status"]
+    for result, node in ((got, smq_disk.smq), (want, smq_disk.sg)):
+        assert {error.pop("device") for error in result["errors"]} == {node}
     assert sorted(got["errors"], key=str) == sorted(want["errors"], key=str)
 
 
@@ -233,7 +235,8 @@ def test_unaligned_length_is_refused(smq_disk, line):
     done = sg_io("run", "--via", "smq", smq_disk.smq, "-", stdin=READ + line)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == (f"sg_io: standard input:2: BYTES {line.split()[2]} is no multiple of 4, "
-                           f"which prepared commands of {smq_disk.smq} need\n")
+                           f"which prepared commands of {smq_disk.smq} need; --via bsg-uring takes "
+                           "it\n")
     assert smq_disk.done() == before
 
 

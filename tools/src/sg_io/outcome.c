@@ -56,7 +56,7 @@ static bool same_class(const struct outcome_class *a, const struct outcome_class
 	return a->error == b->error && a->status == b->status && a->host == b->host &&
 	       a->driver == b->driver && a->has_sense == b->has_sense &&
 	       a->key == b->key && a->asc == b->asc && a->ascq == b->ascq &&
-	       a->underrun == b->underrun;
+	       a->underrun == b->underrun && a->device == b->device;
 }
 
 static bool add_entry(struct tally *t, const struct tally_entry *add)
@@ -95,7 +95,7 @@ void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room)
 }
 
 bool tally_add(struct tally *t, const struct command *cmd,
-	       const struct outcome *out, __u64 sequence)
+	       const struct outcome *out, unsigned int device, __u64 sequence)
 {
 	struct tally_entry e = { .count = 1, .first = sequence, .line = cmd->line };
 
@@ -104,6 +104,7 @@ bool tally_add(struct tally *t, const struct command *cmd,
 		return true;
 	}
 	t->bad++;
+	e.what.device = device;
 	return add_entry(t, &e);
 }
 
@@ -123,7 +124,9 @@ static int by_first(const void *a, const void *b)
 {
 	const struct tally_entry *x = a, *y = b;
 
-	return (x->first > y->first) - (x->first < y->first);
+	if (x->first != y->first)
+		return x->first < y->first ? -1 : 1;
+	return (x->what.device > y->what.device) - (x->what.device < y->what.device);
 }
 
 void tally_sort(struct tally *t)

@@ -32,6 +32,7 @@ struct outcome_class {
 	__u8 asc;
 	__u8 ascq;
 	bool underrun;		/* status GOOD, but fewer blocks were moved than the CDB says */
+	unsigned int device;	/* index of the target in the run */
 };
 
 struct tally_entry {
@@ -53,11 +54,11 @@ struct tally {
 /* Makes @t store its entries in @entries, which has room for @room entries and must outlive @t. */
 void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room);
 /*
- * Counts an outcome. Return: false if there was no memory for an entry of its kind; even then @good
- * or @bad includes it.
+ * Counts an outcome of the target with index @device. Return: false if there was no memory for an
+ * entry of its kind; even then @good or @bad includes it.
  */
 bool tally_add(struct tally *t, const struct command *cmd,
-	       const struct outcome *out, __u64 sequence);
+	       const struct outcome *out, unsigned int device, __u64 sequence);
 bool tally_merge(struct tally *into, const struct tally *from);
 /* Sorts the entries by their first command. */
 void tally_sort(struct tally *t);

@@ -166,7 +166,7 @@ static bool any_changes(const struct cmdfile *file)
 int run_prepare(struct run *run, const struct run_options *opt,
 		const struct cmdfile *file, struct device *devs, int *taken_fds)
 {
-	unsigned int i;
+	unsigned int i, room;
 	int ret;
 
 	run->file = file;
@@ -189,6 +189,10 @@ int run_prepare(struct run *run, const struct run_options *opt,
 		return EXIT_USAGE;
 	}
 
+	room = run->depth * (run->engine->batch_each ? 1 : opt->nr_devs);
+	if (!run->engine->sync && run->batch > room)
+		warnx("--batch %u: only %u commands are in flight (--depth), so groups have %u",
+		      run->batch, room, room);
 	run->targets = calloc(opt->nr_devs, sizeof(*run->targets));
 	if (!run->targets) {
 		warnx("no memory");

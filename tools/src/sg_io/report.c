@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Prints the result of a run, as text or as JSON. */
 #include <json-c/json.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,16 +13,40 @@
 static const unsigned int permilles[] = { 500, 990, 999 };
 static const char * const percentile_names[] = { "p50", "p99", "p999" };
 
+static double rate(__u64 commands, double seconds)
+{
+	return seconds > 0 ? commands / seconds : 0;
+}
+
 static double iops(const struct result *r)
 {
-	__u64 n = r->tally.good + r->tally.bad;
+	return rate(r->tally.good + r->tally.bad, r->seconds);
+}
 
-	return r->seconds > 0 ? n / r->seconds : 0;
+/* A line for each device: its rate, and its errors. */
+static void print_devices(const struct result *r)
+{
+	const struct device_result *d;
+	unsigned int i, width = 6;
+
+	for (i = 0; i < r->opt->nr_devs; i++)
+		if (strlen(r->opt->devs[i]) > width)
+			width = strlen(r->opt->devs[i]);
+	printf("%-*s %10s %8s %9s %9s %11s %9s\n", width, "device", "commands", "IOPS", "p50 us",
+	       "p99 us", "longest us", "not good");
+	for (i = 0; i < r->opt->nr_devs; i++) {
+		d = &r->devices[i];
+		printf("%-*s %10llu %8.0f %9.1f %9.1f %11.1f %9llu\n", width, r->opt->devs[i],
+		       d->latency.count, rate(d->latency.count, d->seconds),
+		       hist_percentile(&d->latency, 500) / 1e3,
+		       hist_percentile(&d->latency, 990) / 1e3, d->latency.max / 1e3, d->bad);
+	}
 }
 
 void report_text(const struct result *r)
 {
 	const struct tally *t = &r->tally;
+	bool several = r->opt->nr_devs > 1;
 	char text[TEXT_BYTES];
 	unsigned int i;
 
@@ -36,11 +61,16 @@ void report_text(const struct result *r)
 	printf("status: %llu good, %llu not good\n", t->good, t->bad);
 	for (i = 0; i < t->nr; i++) {
 		outcome_describe(&t->entries[i].what, text, sizeof(text));
-		printf("  %llu x %s; first at line %u\n", t->entries[i].count, text,
-		       t->entries[i].line);
+		printf("  %llu x %s; first at line %u%s%s\n", t->entries[i].count, text,
+		       t->entries[i].line, several ? " on " : "",
+		       several ? r->opt->devs[t->entries[i].what.device] : "");
 	}
 	if (r->tally_short)
 		puts("  (no memory to list all kinds)");
+	if (several && r->devices)
+		print_devices(r);
+	if (r->signal)
+		printf("interrupted by SIG%s\n", sigabbrev_np(r->signal));
 }
 
 void report_real(struct json_object *o, const char *key, double v)
@@ -88,7 +118,7 @@ static struct json_object *status_json(const struct tally *t)
 	return o;
 }
 
-static struct json_object *error_json(const struct tally_entry *e)
+static struct json_object *error_json(const struct result *r, const struct tally_entry *e)
 {
 	struct json_object *o = json_object_new_object(), *sense = NULL;
 	const struct outcome_class *what = &e->what;
@@ -97,6 +127,7 @@ static struct json_object *error_json(const struct tally_entry *e)
 	outcome_name(what, text, sizeof(text));
 	add_text(o, "name", text);
 	json_object_object_add(o, "count", json_object_new_uint64(e->count));
+	add_text(o, "device", r->opt->devs[what->device]);
 	json_object_object_add(o, "line", json_object_new_uint64(e->line));
 	add_text(o, "errno", what->error ? strerrorname_np(what->error) : NULL);
 	json_object_object_add(o, "status", json_object_new_int(what->status));
@@ -114,13 +145,33 @@ static struct json_object *error_json(const struct tally_entry *e)
 	return o;
 }
 
-static struct json_object *errors_json(const struct tally *t)
+static struct json_object *errors_json(const struct result *r)
 {
 	struct json_object *list = json_object_new_array();
 	unsigned int i;
 
-	for (i = 0; i < t->nr; i++)
-		json_object_array_add(list, error_json(&t->entries[i]));
+	for (i = 0; i < r->tally.nr; i++)
+		json_object_array_add(list, error_json(r, &r->tally.entries[i]));
+	return list;
+}
+
+static struct json_object *devices_json(const struct result *r)
+{
+	struct json_object *list = json_object_new_array(), *o;
+	const struct device_result *d;
+	unsigned int i;
+
+	for (i = 0; i < r->opt->nr_devs; i++) {
+		d = &r->devices[i];
+		o = json_object_new_object();
+		add_text(o, "device", r->opt->devs[i]);
+		json_object_object_add(o, "commands", json_object_new_uint64(d->latency.count));
+		json_object_object_add(o, "not_good", json_object_new_uint64(d->bad));
+		report_real(o, "seconds", d->seconds);
+		report_real(o, "iops", rate(d->latency.count, d->seconds));
+		json_object_object_add(o, "lat_ns", report_percentiles(&d->latency));
+		json_object_array_add(list, o);
+	}
 	return list;
 }
 
@@ -147,7 +198,10 @@ struct json_object *report_object(const struct result *r)
 	report_real(o, "iops", iops(r));
 	json_object_object_add(o, "lat_ns", report_percentiles(&r->latency));
 	json_object_object_add(o, "status", status_json(&r->tally));
-	json_object_object_add(o, "errors", errors_json(&r->tally));
+	json_object_object_add(o, "errors", errors_json(r));
+	if (r->devices)
+		json_object_object_add(o, "devices", devices_json(r));
+	json_object_object_add(o, "interrupted", json_object_new_boolean(r->signal));
 	if (r->held)
 		json_object_object_add(o, "max_held", json_object_new_uint64(r->max_held));
 	return o;

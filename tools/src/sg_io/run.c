@@ -56,6 +56,37 @@ static int check_size(const struct run *run, const struct run_options *opt)
 	return 0;
 }
 
+/* Adds measurements of target @t. */
+static void add_share(struct result *r, unsigned int t, const struct hist *latency, double seconds)
+{
+	struct device_result *d = r->devices ? &r->devices[t] : NULL;
+
+	hist_merge(&r->latency, latency);
+	if (!d)
+		return;
+	hist_merge(&d->latency, latency);
+	if (seconds > d->seconds)
+		d->seconds = seconds;
+}
+
+static void collect_worker(const struct run *run, const struct worker *w, unsigned int nth,
+			   struct result *r)
+{
+	__u64 first = run->start_ns + run->lead_ns;
+	const struct share *s;
+	unsigned int t;
+
+	if (!w->shares) {
+		add_share(r, nth % run->nr_targets, &w->latency,
+			  w->last_ns > first ? (w->last_ns - first) / 1e9 : 0);
+		return;
+	}
+	for (t = 0; t < run->nr_targets; t++) {
+		s = &w->shares[t];
+		add_share(r, t, &s->latency, s->last_ns > first ? (s->last_ns - first) / 1e9 : 0);
+	}
+}
+
 static void collect(const struct run *run, const struct worker *workers, unsigned int nr,
 		    struct result *r)
 {
@@ -63,7 +94,7 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
-		hist_merge(&r->latency, &workers[i].latency);
+		collect_worker(run, &workers[i], i, r);
 		if (!tally_merge(&r->tally, &workers[i].tally) || workers[i].tally_short)
 			r->tally_short = true;
 		if (workers[i].last_ns > last)
@@ -75,9 +106,11 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 		if (!i || workers[i].max_held < r->max_held)
 			r->max_held = workers[i].max_held;
 	tally_sort(&r->tally);
+	for (i = 0; r->devices && i < r->tally.nr; i++)
+		r->devices[r->tally.entries[i].what.device].bad += r->tally.entries[i].count;
 }
 
-static int conclude(const struct run *run, const struct result *r, int signal, bool stuck,
+static int conclude(const struct run *run, const struct result *r, bool stuck,
 		    int (*report)(const struct run *run, const struct result *r))
 {
 	int fatal = atomic_load(&run->fatal);
@@ -87,8 +120,8 @@ static int conclude(const struct run *run, const struct result *r, int signal, b
 	if (fatal)
 		warnx("%s: %s: the device is gone, the run ended early",
 		      dev ? dev->given : "device", strerror(fatal));
-	if (signal)
-		return EXIT_SIGNAL + signal;
+	if (r->signal)
+		return EXIT_SIGNAL + r->signal;
 	if (fatal || stuck || run->lost)
 		return EXIT_DEVICE;
 	if (status)
@@ -101,7 +134,7 @@ int run_execute(struct run *run, const struct run_options *opt,
 {
 	unsigned int nr = count_workers(run, opt);
 	struct result *r = calloc(1, sizeof(*r));
-	int status = EXIT_DEVICE, signal;
+	int status = EXIT_DEVICE;
 	struct worker *workers;
 	bool stuck;
 
@@ -109,7 +142,10 @@ int run_execute(struct run *run, const struct run_options *opt,
 		status = EXIT_USAGE;
 		goto out;
 	}
-	if (!r) {
+	/* A lane's process measures all its targets together. */
+	if (r && (!run->lanes || run->nr_targets == 1))
+		r->devices = calloc(run->nr_targets, sizeof(*r->devices));
+	if (!r || (!r->devices && (!run->lanes || run->nr_targets == 1))) {
 		warnx("no memory");
 		goto out;
 	}
@@ -123,7 +159,7 @@ int run_execute(struct run *run, const struct run_options *opt,
 	workers = workers_start(run, nr);
 	if (!workers)
 		goto out_wake;
-	signal = monitor(run, workers, nr, &stuck);
+	r->signal = monitor(run, workers, nr, &stuck);
 	if (!stuck)
 		workers_join(run, workers, nr);
 
@@ -132,7 +168,7 @@ int run_execute(struct run *run, const struct run_options *opt,
 	collect(run, workers, nr, r);
 	/* The reader of the output may be slow or stuck: let a signal end the program. */
 	signals_unblock();
-	status = finish_output(conclude(run, r, signal, stuck, report));
+	status = finish_output(conclude(run, r, stuck, report));
 	tally_free(&r->tally);
 	if (stuck)	/* The kernel may still write to the workers' memory. */
 		_exit(status);
@@ -140,6 +176,8 @@ int run_execute(struct run *run, const struct run_options *opt,
 out_wake:
 	close(run->wake_fd);
 out:
+	if (r)
+		free(r->devices);
 	free(r);
 	return status;
 }

@@ -38,11 +38,20 @@ struct run_options {
 	__u64 rounds;
 };
 
+/* The measurements of one device. */
+struct device_result {
+	double seconds;		/* until its last command ended */
+	struct hist latency;
+	__u64 bad;
+};
+
 /* All measurements of a run. */
 struct result {
 	const char *path;
 	const struct run_options *opt;
 	double seconds;
+	struct device_result *devices;	/* opt->nr_devs of them; NULL: not known */
+	int signal;		/* the signal that ended the run early, or 0 */
 	bool held;		/* the path is smq-held; then @max_held is valid */
 	__u32 max_held;		/* the fewest requests that a job may keep on a device */
 	struct hist latency;

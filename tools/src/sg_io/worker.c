@@ -22,12 +22,16 @@ static void run_fail(struct run *run, const struct device *dev, int error)
 
 void worker_done(struct worker *w, struct slot *slot)
 {
+	unsigned int device = slot->target - w->run->targets;
+	struct share *share = w->shares ? &w->shares[device] : NULL;
 	const struct outcome *out = &slot->out;
 	__u64 now = clock_ns(), bad;
 
-	hist_add(&w->latency, now - slot->submit_ns);
+	hist_add(share ? &share->latency : &w->latency, now - slot->submit_ns);
+	if (share)
+		share->last_ns = now;
 	bad = w->tally.bad;
-	if (!tally_add(&w->tally, slot->cmd, out, slot->sequence))
+	if (!tally_add(&w->tally, slot->cmd, out, device, slot->sequence))
 		w->tally_short = true;
 	if (w->run->check && w->tally.bad == bad)
 		w->run->check(w->run, slot);
@@ -237,6 +241,12 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 	w->scratch = calloc(w->nr_slots, sizeof(struct slot *));
 	if (!w->slots || !w->free || !w->scratch)
 		return -ENOMEM;
+	/* The process of a lane could not share them with its parent. */
+	if (nr > 1 && !run->lanes) {
+		w->shares = calloc(nr, sizeof(*w->shares));
+		if (!w->shares)
+			return -ENOMEM;
+	}
 	if (each) {
 		w->buffer_bytes = each * w->nr_slots;
 		/* Populated now, so that there are no page faults while commands are in flight. */
@@ -266,4 +276,5 @@ void worker_exit(struct worker *w)
 	free(w->slots);
 	free(w->free);
 	free(w->scratch);
+	free(w->shares);
 }

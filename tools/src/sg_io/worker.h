@@ -75,6 +75,12 @@ struct slot {
 	struct outcome out;
 };
 
+/* A worker's measurements of one of its targets. */
+struct share {
+	struct hist latency;
+	__u64 last_ns;			/* when its last command ended */
+};
+
 struct worker {
 	struct run *run;
 	pthread_t thread;
@@ -98,7 +104,8 @@ struct worker {
 	void *buffers;
 	size_t buffer_bytes;
 
-	struct hist latency;
+	struct share *shares;		/* by target; NULL: @latency has all commands */
+	struct hist latency;		/* empty if there are @shares */
 	struct tally tally;
 	bool tally_short;		/* the tally has no entry for some outcomes */
 	__u64 last_ns;			/* when its last command ended */
