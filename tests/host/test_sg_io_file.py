@@ -3,6 +3,7 @@
 
 import os
 import random
+import subprocess
 
 import pytest
 from sg_io_build import binary, part, run
@@ -263,6 +264,16 @@ def test_data_memory_is_bounded(tmp_path):
     done = run(binary(), "run", "--memory", "4", "/dev/null", write(tmp_path, "\n".join(lines)))
     assert done.returncode == 2
     assert ":5: the data-out images of the file need more than 4 MiB" in done.stderr
+
+
+def test_half_a_million_lines_need_little_memory(tmp_path):
+    path = tmp_path / "cmds"
+    with open(path, "wb") as out:
+        subprocess.run([binary(), "gen", "--op", "read10", "--count", "500000"], stdout=out,
+                       check=True, timeout=60)
+    done = run("/usr/bin/prlimit", f"--as={128 << 20}", binary(), "run", "/dev/null", path)
+    assert (done.returncode, done.stderr) == (
+        3, "sg_io: /dev/null: not a node of a SCSI device (sg, bsg, sd or smqsg)\n")
 
 
 def test_garbage_never_crashes(tmp_path):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """sg_io's command line: help, usage errors, and arguments that name no SCSI device."""
 
+import re
+
 import pytest
-from sg_io_build import binary, run
+from sg_io_build import ROOT, binary, run
 
 TUR = b"000000000000 none 0\n"
 

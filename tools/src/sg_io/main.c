@@ -32,7 +32,8 @@ static void usage(FILE *out)
 	      "Issue prepared SCSI commands to a device.\n\n", out);
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
 		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].what);
-	fputs("\n'sg_io COMMAND --help' lists the options of a command.\n"
+	fputs("\n'sg_io COMMAND --help' lists the options of a command; 'sg_io --version'\n"
+	      "prints the version.\n"
 	      "\n"
 	      "A DEVice is /dev/sgN, /dev/bsg/H:C:T:L, /dev/sdX, /dev/smqsgN, a link to one,\n"
 	      "or H:C:T:L.\n"
@@ -81,6 +82,10 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
 		usage(stdout);
+		return finish_output(EXIT_GOOD);
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		puts("sg_io " VERSION);
 		return finish_output(EXIT_GOOD);
 	}
 	for (i = 0; i < ARRAY_SIZE(commands); i++) {
