@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kit import smqsg
 from kit.fiojob import fio_argv, load_on
-from kit.host import fio, run, wait_for
+from kit.host import fio, loaded, run, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR
 from kit.trace import TRACING, recording, traced
@@ -44,7 +44,7 @@ def luns(ram):
 def third_lun(ram, **config):
     """Adds a third LUN, and removes it at the end of the block."""
     host_dir, host = ram
-    host_dir.add_lun(2, size_mb=32, **config)
+    host_dir.add_lun(2, **{"size_mb": 32} | config)
     try:
         yield host.wait_luns(3)[2]
     finally:
@@ -366,3 +366,78 @@ def test_removal_of_the_device_ends_the_job(ram, way):
         (lun.sysfs / "delete").write_text("1", encoding="ascii")
     assert [job["error"] for job in load.result()["jobs"]] != [0]
     assert load.result()["jobs"][0]["job_runtime"] < 40000
+
+
+@pytest.mark.parametrize("params,why", [
+    ({"lbpu": 0, "lbpws": 1}, "trim: the disk has no UNMAP (VPD page B2h)"),
+    ({"lbpu": 1, "unmap_max_blocks": 8},
+     "bs=65536 is over the limit of one UNMAP, 8 blocks of 512 bytes"),
+], ids=["no-unmap", "limit"])
+def test_trims_that_the_disk_does_not_take_are_refused(sg_module, params, why):
+    """The engine sends no UNMAP to a disk without UNMAP, and none above the disk's limit."""
+    with loaded("scsi_debug", delay=0, dev_size_mb=8, **params) as (host,):
+        path = smqsg.node(host.luns()[0])
+        assert refused(path, rw="trim", bs="64k", size=MIB) == f"fio: smq: {path}: {why}\n"
+        if params["lbpu"]:
+            assert sums(smq(path, rw="trim", bs="4k", size=MIB), "trim") == [256]
+
+
+def test_a_disk_that_is_write_protected(sg_module):
+    """It can be read; a write ends with the disk's error in words."""
+    with loaded("scsi_debug", delay=0, dev_size_mb=8, wp=1) as (host,):
+        path = smqsg.node(host.luns()[0])
+        assert sums(smq(path, rw="randread", bs="4k", size=MIB), "read") == [256]
+        assert "CHECK CONDITION: Data Protect (7h)" in refused(path, rw="randwrite", bs="4k",
+                                                               size=MIB)
+
+
+@pytest.mark.parametrize("mode", ["prepared", "held", "adhoc"])
+def test_offsets_beyond_32_bits_of_blocks(ram, mode):
+    """At 3 TiB an LBA has more than 32 bits: the engine uses CDBs of 16 bytes."""
+    with third_lun(ram, size_mb=8 << 20) as lun:
+        smq(smqsg.node(lun), rw="randwrite", bs="4k", offset=3 << 40, size=MIB, verify="crc32c",
+            iodepth=16, smq_mode=mode)
+
+
+def test_many_nodes_and_jobs(ram):
+    """A job with many nodes, jobs and commands begins and ends."""
+    host_dir, host = ram
+    for number in range(2, 16):
+        host_dir.add_lun(number, size_mb=4)
+    try:
+        nodes = [smqsg.node(lun) for lun in host.wait_luns(16)]
+        report = smq(":".join(nodes), rw="randread", bs="4k", size=16 * MIB, numjobs=4,
+                     thread=True, iodepth=32, iodepth_batch=8, io_size=4 * MIB)
+    finally:
+        for number in range(2, 16):
+            host_dir.remove_lun(number)
+        host.wait_luns(2)
+    assert sums(report, "read") == [4 * 1024]
+
+
+@pytest.mark.parametrize("mode", ["prepared", "adhoc"])
+def test_interrupted_job_ends_when_its_commands_have_ended(ram, node, mode):
+    """SIGINT ends a job that has 128 commands in flight on a slow disk."""
+    ram[0].set("model/service_ns", 40_000_000)
+    try:
+        with load_on(node, ioengine=f"external:{ENGINE}", rw="randread", bs="4k", iodepth=128,
+                     time_based=True, runtime=50, smq_mode=mode) as load:
+            wait_for("commands in flight", lambda: smqsg.attr(node, "inflight") > 0)
+        assert load.result()["jobs"][0]["job_runtime"] < 40000
+    finally:
+        ram[0].set("model/service_ns", 0)
+
+
+def test_names_by_hctl_need_a_backslash(node, luns):
+    """fio separates names by colons: those of a name have a backslash."""
+    link = Path("/dev/smqsg/by-hctl", luns[0].sysfs.name)
+    made = not link.exists()
+    if made:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(node)
+    try:
+        smq(str(link).replace(":", "\\:"), rw="read", bs="64k", size=MIB)
+        assert refused(link, rw="read", size=MIB).startswith("fio: smq: /dev/smqsg/by-hctl/")
+    finally:
+        if made:
+            link.unlink()

@@ -12,6 +12,10 @@
 #include "device.h"
 #include "inuse.h"
 
+#define VPD_BLOCK_LIMITS	0xb0
+#define VPD_PROVISIONING	0xb2
+#define VPD_BYTES	64	/* of a page that are read */
+#define LBPU		0x80	/* page B2h, byte 5: the disk has UNMAP */
 #define ATTENTIONS	8	/* how many unit attentions are ignored at most */
 
 /* A disk that this process keeps open exclusively, until the end of all jobs. */
@@ -141,6 +145,39 @@ static bool one_command(const struct thread_options *o, enum fio_ddir ddir, cons
 	return false;
 }
 
+/* Reads a VPD page. Return: whether the disk has it, with at least @least bytes. */
+static bool read_page(const struct target *t, int page, uint8_t *data, unsigned int least)
+{
+	uint8_t buf[VPD_BYTES] = {};
+
+	if (sg_ll_inquiry(smq_fd(t->dev), false, true, page, buf, sizeof(buf), false, 0) ||
+	    buf[1] != page || sg_get_unaligned_be16(buf + 2) + 4U < least)
+		return false;
+	memcpy(data, buf, sizeof(buf));
+	return true;
+}
+
+/* Checks that the disk has UNMAP, and takes one as large as the job's trims. */
+static bool trim_fits(const struct thread_options *o, const char *name, const struct target *t)
+{
+	uint8_t page[VPD_BYTES];
+	uint32_t most;
+
+	/* Without the page B2h the disk says neither yes nor no. */
+	if (read_page(t, VPD_PROVISIONING, page, 6) && !(page[5] & LBPU)) {
+		log_err("fio: smq: %s: trim: the disk has no UNMAP (VPD page B2h)\n", name);
+		return false;
+	}
+	if (!read_page(t, VPD_BLOCK_LIMITS, page, 28))
+		return true;
+	most = sg_get_unaligned_be32(page + 20);
+	if (!most || o->max_bs[DDIR_TRIM] / t->block <= most)
+		return true;
+	log_err("fio: smq: %s: bs=%llu is over the limit of one UNMAP, %u blocks of %u bytes\n",
+		name, o->max_bs[DDIR_TRIM], most, t->block);
+	return false;
+}
+
 bool target_takes(struct thread_data *td, const char *name, const struct target *t)
 {
 	const struct thread_options *o = &td->o;
@@ -152,7 +189,8 @@ bool target_takes(struct thread_data *td, const char *name, const struct target 
 		return false;
 	}
 	return (!td_read(td) || one_command(o, DDIR_READ, name, t)) &&
-	       (!td_write(td) || one_command(o, DDIR_WRITE, name, t));
+	       (!td_write(td) || one_command(o, DDIR_WRITE, name, t)) &&
+	       (!td_trim(td) || trim_fits(o, name, t));
 }
 
 /* Checks where the job begins. fio itself rounds an offset that is given in percent. */
