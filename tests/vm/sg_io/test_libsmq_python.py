@@ -45,6 +45,14 @@ def test_example_counts_outcomes_that_are_not_good(smq_disk):
         assert re.search(r"6 x GOOD", line) and "2 x CHECK CONDITION: Recovered Error" in line
 
 
+def test_example_says_when_the_library_is_missing():
+    done = subprocess.run(["/usr/bin/python3", "-B", EXAMPLE, "/dev/null"], capture_output=True,
+                          text=True, check=False, timeout=vmdisk.TIMEOUT,
+                          env={k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"})
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "libsmq.so.1 is not installed" in done.stderr
+
+
 def test_example_reports_a_wrong_device(smq_disk):
     for args, why in ((["/dev/null"], "/dev/null: not a /dev/smqsgN\n"),
                       (["/dev/absent"], "/dev/absent: No such file or directory\n")):

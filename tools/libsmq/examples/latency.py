@@ -51,7 +51,11 @@ IN, RANGE, READ_16, BLOCK, ROOM = 1, 1, 0x88, 512, 4096
 
 
 def main(node: str, count: int) -> int:
-    lib = ffi.dlopen("libsmq.so.1")
+    try:
+        lib = ffi.dlopen("libsmq.so.1")
+    except OSError:
+        sys.exit("libsmq.so.1 is not installed; LD_LIBRARY_PATH=build/tools/libsmq finds one that "
+                 "was only built")
 
     def check(call: int, result: int) -> int:
         if result < 0:
