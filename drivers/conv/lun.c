@@ -209,6 +209,7 @@ static void conv_copy_quirks(struct scsi_device *upper, const struct scsi_device
 	upper->use_10_for_rw = lower->use_10_for_rw;
 	upper->use_10_for_ms = lower->use_10_for_ms;
 	upper->set_dbd_for_ms = lower->set_dbd_for_ms;
+	upper->read_before_ms = lower->read_before_ms;
 	upper->no_report_opcodes = lower->no_report_opcodes;
 	upper->no_write_same = lower->no_write_same;
 	upper->use_16_for_rw = lower->use_16_for_rw;
@@ -243,6 +244,7 @@ int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
 
 	/* A command within these limits fits the lower device, and so does its scatterlist. */
 	conv_limits_take(cu->cl, lim);
+	smq_queue_copy_stable(upper->request_queue, lim, lower->request_queue);
 	conv_copy_quirks(upper, lower);
 	if (lower->request_queue->rq_timeout)
 		blk_queue_rq_timeout(upper->request_queue, lower->request_queue->rq_timeout);

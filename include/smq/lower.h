@@ -142,6 +142,21 @@ static inline int smq_queue_set_limits(struct request_queue *q, unsigned int sec
 }
 
 /*
+ * Copies to a queue that is being configured with @lim whether data must not change while it is
+ * being written. iscsi_tcp with a data digest needs that.
+ */
+static inline void smq_queue_copy_stable(struct request_queue *q, struct queue_limits *lim,
+					 const struct request_queue *from)
+{
+#ifdef BLK_FEAT_STABLE_WRITES
+	lim->features |= from->limits.features & BLK_FEAT_STABLE_WRITES;
+#else
+	if (test_bit(QUEUE_FLAG_STABLE_WRITES, &from->queue_flags))
+		blk_queue_flag_set(QUEUE_FLAG_STABLE_WRITES, q);
+#endif
+}
+
+/*
  * Whether a plug issues requests in the order in which they were added to it. Before 6.13 it issues
  * them in reverse order.
  */

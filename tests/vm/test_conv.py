@@ -77,6 +77,14 @@ def test_claim_and_release(lower):
         fio(lower.sd, **VERIFIED | {"verify_only": True})
 
 
+def test_stable_writes_of_the_lower_queue(lower):
+    """If data must not change while the lower driver writes it, the upper queue says so too."""
+    (lower.queue / "stable_writes").write_text("1", encoding="ascii")
+    upper = claim(lower)
+    assert (upper.queue / "stable_writes").read_text(encoding="ascii") == "1\n"
+    release(lower)
+
+
 def test_luns_of_one_host_share_an_upper_host(lower):
     """Two claimed LUNs share an upper host. The host is removed when the second LUN is released."""
     other = conv.host_of(lower).luns()[1]
