@@ -170,16 +170,23 @@ static __always_inline bool smqsg_held_maybe_wanted(struct request_queue *q,
 static __always_inline struct request *smqsg_held_take(struct smqsg_fd *fd,
 						       struct smqsg_held *held, u32 number)
 {
-	struct request *rq = xchg(&held->rq, NULL);
+	struct request *rq;
 
+	/*
+	 * Another slot may have got the entry after this slot's last run. Its request stays: if
+	 * slots took requests from each other, each of their runs would need a new one.
+	 */
+	if (unlikely(READ_ONCE(held->slot) != number))
+		return NULL;
+	rq = xchg(&held->rq, NULL);
 	if (unlikely(!rq))
 		return NULL;
 	/*
-	 * Another slot may have got the entry after this slot's last run. Also, the block layer's
-	 * scan for timeouts may still have a reference from that run: it has seen the request in
-	 * flight, and would apply the old run's deadline to the new run, or write the request's
-	 * flags. The exchange is a full barrier: rq->ref is read after the write of rq->state at
-	 * the end of the last run.
+	 * Another slot may have got the entry before the exchange. Also, the block layer's scan for
+	 * timeouts may still have a reference from the last run: it has seen the request in flight,
+	 * and would apply the old run's deadline to the new run, or write the request's flags. The
+	 * exchange is a full barrier: rq->ref is read after the write of rq->state at the end of
+	 * the last run.
 	 */
 	if (likely(held->slot == number && held->cpu == raw_smp_processor_id() &&
 		   atomic_read(&rq->ref) == 1)) {
