@@ -1,19 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Builds core_explore.c with functions and types of the modules, unchanged or with a planted
-mistake, and runs it."""
+"""core_explore.c with the functions and types of the layer and of steer."""
 
-import atexit
-import functools
-import os
-import re
-import subprocess
-from pathlib import Path
-
-import cut
-
-HERE = Path(__file__).resolve().parent
-TOP = HERE.parents[1]
-OUT = TOP / "build/tests/host"
+from world import World
 
 OBJECTS, POLICY = "include/smq/objects.h", "include/smq/policy.h"
 TEMPLATE, LLD = "include/smq/lld_template.h", "include/smq/lld.h"
@@ -70,65 +58,5 @@ FUNCTIONS = {
             "smq_steer_done", "steer_refused"],
 }
 
-
-def gcc(*args):
-    """Compiles with -Os, because at other levels the explorer counts more states twice."""
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Wno-unused", "-Werror",
-                    "-Wno-sign-compare", "-Os", *args], check=True, timeout=60)
-
-
-@functools.cache
-def explorer():
-    """Builds the object that all versions link. Each process builds its own, because test files run
-    at the same time."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    made = OUT / f"core_explorer_{os.getpid()}.o"
-    atexit.register(made.unlink, missing_ok=True)
-    gcc("-c", "-o", made, HERE / "explore.c")
-    return made
-
-
-def build(slug, changed=None):
-    """Builds the program. @changed: {file: text}: texts that replace those of the files."""
-    types, functions = OUT / f"{slug}_types.h", OUT / f"{slug}_functions.h"
-    common = explorer()
-    types.write_text(cut.types(TOP, TYPES), encoding="utf-8")
-    functions.write_text(cut.functions(TOP, FUNCTIONS, changed), encoding="utf-8")
-    gcc(f'-DTYPES="{types}"', f'-DFUNCTIONS="{functions}"', "-o", OUT / slug, common,
-        HERE / "core_explore.c")
-    return OUT / slug
-
-
-@functools.cache
-def right():
-    """Builds the program from the unchanged sources."""
-    slug = f"core_explore_{os.getpid()}"
-    for suffix in ("", "_types.h", "_functions.h"):
-        atexit.register((OUT / (slug + suffix)).unlink, missing_ok=True)
-    return build(slug)
-
-
-def explore(program, words):
-    """Runs the program; returns its exit status and output."""
-    done = subprocess.run([program, *words.split()], capture_output=True, text=True, timeout=300,
-                          check=False)
-    return done.returncode, done.stdout + done.stderr
-
-
-@functools.cache
-def holds(words):
-    """Checks that the unchanged sources break no promise. Returns the number of states."""
-    status, out = explore(right(), words)
-    assert status == 0, out
-    return int(out.split()[0])
-
-
-def finds(name, path, old, new, words, says):
-    """Checks that the explorer finds the mistake if @new replaces @old in the file @path: with the
-    options @words it reports the broken promise @says, and the steps that led there."""
-    source = (TOP / path).read_text(encoding="utf-8").expandtabs(4)
-    assert source.count(old) == 1
-    program = build("core_" + re.sub(r"\W", "_", name), {path: source.replace(old, new or "\n")})
-    holds(words)
-    status, out = explore(program, words)
-    assert status == 1 and says in out.splitlines()[0] and "after these steps" in out, out
+WORLD = World("core", TYPES, FUNCTIONS)
+explore, holds, finds, right = WORLD.explore, WORLD.holds, WORLD.finds, WORLD.right

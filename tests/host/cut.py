@@ -12,8 +12,8 @@ class CutError(Exception):
 def function(source, name):
     """The definition of a function in the text of a file in the kernel's style."""
     # From a line that begins in the first column to the closing brace in the first column.
-    found = re.findall(rf"^(?:[a-z][^;{{}}()]*[ \n*]){name}\([^;{{}}]*\n{{\n.*?^}}\n", source,
-                       re.MULTILINE | re.DOTALL)
+    found = re.findall(rf"^(?:(?:[a-z][^;{{}}()]*[ \n*]){name}\(|(?:static )?SMQ_END_IO\({name},)"
+                       r"[^;{}]*\n{\n.*?^}\n", source, re.MULTILINE | re.DOTALL)
     if len(found) != 1:
         raise CutError(f"{name}(): {len(found)} definitions")
     return found[0]

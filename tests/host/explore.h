@@ -146,6 +146,23 @@ static inline void atomic_or(int bits, atomic_t *v)
 	v->counter |= bits;
 }
 
+static inline int atomic_add_return(int add, atomic_t *v)
+{
+	return atomic_fetch_add(add, v) + add;
+}
+
+static inline void atomic_add(int add, atomic_t *v)
+{
+	explore_step("atomic_add");
+	v->counter += add;
+}
+
+static inline void atomic_sub(int sub, atomic_t *v)
+{
+	explore_step("atomic_sub");
+	v->counter -= sub;
+}
+
 static inline void atomic_set(atomic_t *v, int value)
 {
 	explore_step("atomic_set");

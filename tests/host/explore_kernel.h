@@ -32,6 +32,7 @@ typedef unsigned long long u64;
 #define min(a, b)	((a) < (b) ? (a) : (b))
 #define max(a, b)	((a) > (b) ? (a) : (b))
 #define min_t(type, a, b)	min((type)(a), (type)(b))
+#define max_t(type, a, b)	max((type)(a), (type)(b))
 
 #define container_of(ptr, type, member) \
 	((type *)((char *)(ptr) - offsetof(type, member)))
@@ -65,8 +66,18 @@ static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word
 	return was;
 }
 
+static inline bool explore_test_and_clear_bit(unsigned int nr, unsigned long *word)
+{
+	bool was = *word >> nr & 1;
+
+	*word &= ~(1UL << nr);
+	return was;
+}
+
 #define test_and_set_bit(nr, word)						\
 	(explore_access(word, "test_and_set_bit"), explore_test_and_set_bit(nr, word))
+#define test_and_clear_bit(nr, word)						\
+	(explore_access(word, "test_and_clear_bit"), explore_test_and_clear_bit(nr, word))
 #define clear_bit(nr, word)							\
 	(explore_access(word, "clear_bit"), (void)(*(word) &= ~(1UL << (nr))))
 
@@ -78,6 +89,7 @@ static inline bool explore_test_and_set_bit(unsigned int nr, unsigned long *word
 #define smp_load_acquire(at)		READ_ONCE(*(at))
 /* These barriers are not steps: all accesses are in order here. */
 #define smp_mb__before_atomic()		((void)0)
+#define smp_mb__after_atomic()		((void)0)
 #define smp_acquire__after_ctrl_dep()	((void)0)
 #define cpu_relax()			((void)0)
 
@@ -111,6 +123,8 @@ static inline bool list_empty(const struct list_head *list)
 	return list->next == list;
 }
 
+#define list_empty_careful(list)	list_empty(list)
+
 static inline void list_add(struct list_head *entry, struct list_head *head)
 {
 	entry->next = head->next;
@@ -124,13 +138,32 @@ static inline void list_add_tail(struct list_head *entry, struct list_head *head
 	list_add(entry, head->prev);
 }
 
+static inline void list_del(struct list_head *entry)
+{
+	entry->next->prev = entry->prev;
+	entry->prev->next = entry->next;
+	entry->next = NULL;
+	entry->prev = NULL;
+}
+
 /* The entry must be in a list. */
 static inline void list_del_init(struct list_head *entry)
 {
 	EXPLORE_EXPECT(!list_empty(entry));
-	entry->next->prev = entry->prev;
-	entry->prev->next = entry->next;
+	list_del(entry);
 	INIT_LIST_HEAD(entry);
+}
+
+static inline void list_move(struct list_head *entry, struct list_head *head)
+{
+	list_del(entry);
+	list_add(entry, head);
+}
+
+static inline void list_move_tail(struct list_head *entry, struct list_head *head)
+{
+	list_del(entry);
+	list_add_tail(entry, head);
 }
 
 #define list_is_first(entry, head)	((entry)->prev == (head))

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The types and objects that the explored code of drivers/sg uses: the kernel's types, with the
+ * fields that the code accesses; the module's types, cut out of their files by cut.py; and all
+ * objects that CPUs share.
+ */
+#ifndef SG_TYPES_H
+#define SG_TYPES_H
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explore_kernel.h"
+
+#define SLOTS		4
+#define TAGS		4
+#define FILES		2
+#define ENTRIES		2
+
+typedef signed int s32;
+typedef unsigned int u32, blk_opf_t, blk_mq_req_flags_t, req_flags_t;
+typedef unsigned short u16;
+typedef int blk_status_t;
+
+/* Annotations in the kernel's types. */
+#define __percpu
+#define __force
+#define ____cacheline_aligned_in_smp
+
+#define SMQ_SG_MAX_CDB		2
+#define SMQ_SG_MAX_SENSE	8
+#define SMQ_SG_RUN_BUFFER	2
+#define SMQ_CAN_HOLD		1
+#define REQ_OP_DRV_IN		1
+#define REQ_OP_DRV_OUT		2
+#define REQ_POLLED		4
+#define RQF_DONTPREP		1
+#define SMQ_RQF_OF_TAG		2
+#define BLK_MQ_REQ_NOWAIT	1
+#define BLK_MQ_S_INACTIVE	0
+#define BLK_MQ_S_SCHED_RESTART	1
+#define PF_EXITING		1
+#define SIGNAL_GROUP_EXIT	1
+#define EIOCBQUEUED		529
+#define U32_MAX			UINT_MAX
+
+enum { MQ_RQ_IDLE, MQ_RQ_IN_FLIGHT };
+enum { SMQ_SG_NONE, SMQ_SG_IN, SMQ_SG_OUT };
+enum rq_end_io_ret { RQ_END_IO_NONE, RQ_END_IO_FREE };
+
+#define SMQ_END_IO(name, rq, error)	enum rq_end_io_ret name(struct request *rq, int error)
+#define SMQ_CALL_END_IO(rq, error)	((rq)->end_io(rq, error))
+
+/* Delayed work: @due: it runs; @later: it runs once its delay has passed. */
+struct work_struct {
+	int unused;
+};
+
+struct delayed_work {
+	struct work_struct work;
+	bool due;
+	bool later;
+};
+
+struct percpu_ref {
+	bool dying;
+};
+
+struct sbitmap_queue {
+	atomic_t ws_active;
+};
+
+struct blk_mq_tags {
+	struct sbitmap_queue bitmap_tags;
+};
+
+struct blk_mq_hw_ctx {
+	unsigned long state;
+	struct blk_mq_tags *tags;
+};
+
+struct request_queue {
+	void *elevator;
+	struct percpu_ref q_usage_counter;
+};
+
+struct bio {
+	int unused;
+};
+
+struct request {
+	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
+	struct bio *bio;
+	enum rq_end_io_ret (*end_io)(struct request *rq, int error);
+	void *end_io_data;
+	atomic_t ref;
+	int state;
+	int internal_tag;
+	blk_opf_t cmd_flags;
+	req_flags_t rq_flags;
+};
+
+struct scsi_sdb {
+	struct {
+		unsigned int orig_nents;
+	} table;
+};
+
+struct scsi_cmnd {
+	int result;
+	u32 resid_len;
+	void *host_scribble;
+	unsigned long jiffies_at_alloc;
+	unsigned int extra_len;
+	struct scsi_sdb sdb;
+};
+
+/* A tag: its request and, behind it, its command. */
+struct tag {
+	struct request rq;
+	struct scsi_cmnd scmd;
+};
+
+struct Scsi_Host {
+	struct list_head starved_list;
+};
+
+struct scsi_device {
+	struct Scsi_Host *host;
+	struct request_queue *request_queue;
+	unsigned int queue_depth;
+	atomic_t restarts;
+	atomic_t iorequest_cnt;
+};
+
+struct scsi_target {
+	bool single_lun;
+};
+
+struct signal_struct {
+	int flags;
+	void *group_exec_task;
+};
+
+struct task_struct {
+	int flags;
+	bool in_execve;
+	struct signal_struct *signal;
+};
+
+struct io_uring_cmd {
+	char pdu[8] __attribute__((aligned(8)));
+};
+
+struct smq_sg_status {
+	u32 sense_key;
+	int result;
+	u32 resid;
+	u32 runs;
+};
+
+struct smq_sg_run {
+	u32 slot;
+};
+
+struct smqsg_extent {
+	u32 length;
+};
+
+struct smqsg_dev;
+struct smqsg_fd;
+struct smqsg_slot;
+struct smqsg_buffer;
+struct smqsg_batch;
+struct smqsg_adhoc_waiting;
+struct llist_node { struct llist_node *next; };
+
+#include TYPES
+
+struct smqsg_dev {
+	struct scsi_device *sdev;
+	struct smqsg_dev_depth depth;
+	spinlock_t lock;	/* protects the queues of all files */
+	struct smqsg_dev_wait wait;
+	struct smqsg_dev_held held;
+};
+
+struct smqsg_fd {
+	struct smqsg_dev *sg;
+	struct scsi_device *sdev;
+	struct request_queue *q;
+	struct smqsg_fd_slots slots;
+	struct smqsg_fd_held held;
+	struct smqsg_fd_depth depth;
+	struct smqsg_fd_wait wait;
+	struct {
+		int ended;
+	} polled;
+};
+
+#define SMQSG_NO_SLOT		U32_MAX
+#define SMQSG_MOST_WAITING	1024
+#define SMQSG_HELD_FREE		U32_MAX
+#define SMQSG_HELD_SEGMENTS	2
+#define SMQSG_HELD_IDLE		(set.idle ? -1L : 1L)
+#define SMQSG_HELD_SCAN		1
+#define SMQSG_KEEP		32U
+#define SMQSG_SHARERS		16
+#define SMQSG_YIELD		2
+/* Delays: a delay of 1 is a matter of time only; a longer one is a periodic check. */
+#define SMQSG_LOOK		2
+#define SMQSG_EXPIRE		2
+#define SMQSG_EXPIRED		2
+
+struct smqsg_expired {
+	struct smqsg_waiter *waiter;
+	int error;
+};
+
+/* The state that the threads share. */
+static struct {
+	struct smqsg_dev sg;
+	struct smqsg_fd fd[FILES];
+	struct smqsg_slot slot[FILES][SLOTS];
+	struct smq_sg_status status[FILES][SLOTS];
+	unsigned long busy[FILES];
+	struct smqsg_held entries[FILES][ENTRIES + 1];
+	struct smqsg_io io[SLOTS];
+	struct io_uring_cmd ioucmd[SLOTS];
+	atomic_t kept[2];
+	struct Scsi_Host shost;
+	struct scsi_device sdev;
+	struct request_queue queue;
+	struct blk_mq_hw_ctx hctx;
+	struct blk_mq_tags tags;
+	struct signal_struct signal;
+	struct task_struct task;
+	struct tag tag[TAGS];
+	/* io_uring. */
+	bool task_work[SLOTS];		/* the command's task work is queued */
+	signed char cqes[SLOTS];	/* CQEs of the slot's SQEs */
+	int cqe[SLOTS];			/* the last one's result */
+	/* The block layer. */
+	bool allocated[TAGS];
+	bool with_device[TAGS];
+	signed char runs[TAGS];		/* how often the request was started */
+	signed char inflight;		/* commands with the device */
+	signed char allocs;		/* requests allocated by runs */
+	signed char bad;		/* how many commands will fail */
+	signed char at_once;		/* how many commands will end in queue_rq() */
+	bool given_back;		/* a command of set.taken has ended */
+	signed char refusals;		/* how many commands will not be issued straight */
+} world;
+
+static struct {
+	int depth, tags, hold, bad, at_once, refuse, keep, allocs, timer, files, idle, taken;
+} set = { .depth = 2, .allocs = 100, .files = 1 };
+
+static int nr_slots;
+
+#endif /* SG_TYPES_H */
