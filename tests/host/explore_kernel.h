@@ -89,6 +89,7 @@ static inline bool explore_test_and_clear_bit(unsigned int nr, unsigned long *wo
 #define smp_load_acquire(at)		READ_ONCE(*(at))
 /* These barriers are not steps: all accesses are in order here. */
 #define smp_mb__before_atomic()		((void)0)
+/* likewise */
 #define smp_mb__after_atomic()		((void)0)
 #define smp_acquire__after_ctrl_dep()	((void)0)
 #define cpu_relax()			((void)0)
