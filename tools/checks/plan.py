@@ -86,6 +86,8 @@ NOT_SANITIZED = (
     "tests/vm/test_sg_depth.py::test_changed_depth_is_never_exceeded",
     # The tests need four CPUs, one of which goes offline, and a limit of 50 ms.
     "tests/vm/test_sg_held_needs.py",
+    # The test needs four CPUs, one of which goes offline, and kprobes.
+    "tests/vm/test_sg_held_life.py",
     # The test needs a full device, and this kernel is too slow to fill it.
     "tests/vm/test_prio.py::test_sync_writes_go_first",
     # These tests measure waits and shares with four CPUs: a slow kernel makes the results useless.
@@ -113,7 +115,8 @@ EXPECTED = {
     "host/vm": 280, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
     "host/bucket": 27, "host/depth": 18,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
-    "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_held_needs": 85, "vm/sg_depth": 120,
+    "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_held_needs": 85, "vm/sg_held_life": 40,
+    "vm/sg_depth": 120,
     "vm/pvscsi": 120, "vm/sg_held_tags": 80, "vm/eh": 95, "vm/storage": 105,
     "vm/lld_faults": 100, "vm/fio_engine": 115, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
     "vm/matrix": 170, "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
