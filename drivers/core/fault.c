@@ -130,7 +130,6 @@ void smq_fault_init(struct smq_fault *fault)
 	fault->status = SAM_STAT_BUSY;
 	fault->sense = MEDIUM_ERROR << 16 | 0x11 << 8;	/* UNRECOVERED READ ERROR */
 	fault->delay_ms = 60000;
-	atomic_set(&fault->count, -1);
 }
 EXPORT_SYMBOL_GPL(smq_fault_init);
 

@@ -130,6 +130,11 @@ static int smq_fault_store_kind(struct smq_fault *fault, const struct smq_fault_
 
 		if (sysfs_streq(page, name)) {
 			WRITE_ONCE(fault->kind, kind);
+			/* A kind alone is for one command: a forgotten count hurts least. */
+			if (kind == SMQ_FAULT_NONE)
+				atomic_set(&fault->count, 0);
+			else
+				atomic_cmpxchg(&fault->count, 0, 1);
 			return 0;
 		}
 		len += scnprintf(names + len, sizeof(names) - len, kind ? ", %s" : "%s", name);

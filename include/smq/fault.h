@@ -63,8 +63,9 @@ struct smq_fault_kinds {
  * @status: for SMQ_FAULT_STATUS and SMQ_FAULT_WRONG_STATUS, a SAM status code
  * @sense: for SMQ_FAULT_SENSE, key << 16 | ASC << 8 | ASCQ
  * @delay_ms: for SMQ_FAULT_TIMEOUT
- * @count: how many more faults to inject; negative: no limit. Atomic, as are the next two, because
- *	commands on all CPUs are counted
+ * @count: how many more faults to inject; negative: no limit. smq_fault_store() makes it 1 if a
+ *	kind is stored while it is 0, and 0 for SMQ_FAULT_NONE. Atomic, as are the next two,
+ *	because commands on all CPUs are counted
  * @seen: commands that matched
  * @injected: number of faults so far
  * @fail_abort: how many more aborts fail, whatever @kind is; negative: all. Atomic, as are the

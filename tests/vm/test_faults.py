@@ -115,6 +115,34 @@ def test_injected_status_and_sense_are_returned():
         assert dev.cmd(READ, din=4096).good
 
 
+def test_a_kind_alone_is_one_fault():
+    """A kind that is written while the count is 0 makes it 1; "none" makes it 0. Through configfs
+    and through the host's sysfs."""
+    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
+        def statuses(commands):
+            return [dev.cmd(READ, din=4096).status for _ in range(commands)]
+
+        host_dir.set("fault/status", RESERVATION_CONFLICT)
+        for faults in (host_dir.path / "fault", host.sysfs / "smq_fault"):
+            def write(name, value, faults=faults):
+                (faults / name).write_text(str(value), encoding="ascii")
+
+            for _ in range(2):
+                write("kind", "status")
+                assert statuses(3) == [RESERVATION_CONFLICT, 0, 0]
+            # A count that is not 0 stays, whichever kind follows.
+            write("count", 2)
+            write("kind", "status")
+            assert statuses(3) == [RESERVATION_CONFLICT] * 2 + [0]
+            write("count", -1)
+            write("kind", "status")
+            assert statuses(3) == [RESERVATION_CONFLICT] * 3
+            write("kind", "none")
+            assert host_dir.get("fault/count") == "0" and statuses(2) == [0, 0]
+            write("kind", "status")
+            assert statuses(2) == [RESERVATION_CONFLICT, 0]
+
+
 def test_only_matching_commands_get_faults():
     with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
         host_dir.arm("sense", count=-1, first_lba=100, last_lba=107, every=2)

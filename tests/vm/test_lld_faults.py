@@ -71,7 +71,7 @@ def fixture_disk(request):
         assert not faults.on
         # Faults are switched on before any load: QEMU has hung when the kernel's code was patched
         # while another CPU executed it.
-        faults.arm("status", count=0)
+        faults.arm("status", every=0)
         assert faults.on
         yield host, disk
 

@@ -211,7 +211,7 @@ def with_fault(host_dir, fault, run):
     assert int(host_dir.get("fault/injected")) >= 1
     for knob in fails:
         host_dir.set(f"fault/{knob}", 0)
-    host_dir.arm("none", count=-1)
+    host_dir.arm("none")
     return got
 
 

@@ -55,7 +55,8 @@ def test_residuals_are_exact_and_block_io_recovers(size):
         (lun.queue / "nomerges").write_text("2", encoding="ascii")
         with load_on(lun.sd, **VERIFIED) as load, SgDev(lun.sg) as sg, SgDev(lun.sd) as disk:
             under_way(lun)
-            host_dir.arm("short", count=0, first_lba=16 * MIB // size)
+            host_dir.arm("short", first_lba=16 * MIB // size)
+            host_dir.set("fault/count", 0)
             for at, (commands, blocks) in enumerate(CASES):
                 check_short(host_dir, (sg, disk)[at % 2], commands, (16 + at % 4) * MIB // size,
                             old[:blocks * size], new[:blocks * size], size)

@@ -262,7 +262,7 @@ def test_cpu_goes_offline_after_foreign_commands_end(device):
         assert host.hwqs()[hwq]["foreign"] > 0
         with offline(1):
             assert host.hwqs()[hwq]["foreign"] == 0
-    host_dir.arm("none", count=-1)
+    host_dir.arm("none")
 
 
 def test_cpu_goes_offline_while_its_commands_are_foreign(device):
@@ -296,7 +296,7 @@ def test_lost_foreign_commands_are_aborted(device):
             host_dir.arm("lost", count=8, every=31)
             wait_for("the last fault", lambda: host_dir.get("fault/count") == "0")
         stats = settle(host, 30)
-    host_dir.arm("none", count=-1)
+    host_dir.arm("none")
     (lun.sysfs / "timeout").write_text("30", encoding="ascii")
     trace.check_once()
     assert stats["aborts"] > before
@@ -318,7 +318,7 @@ def test_resets_find_steered_commands(device):
                 wait_for("the last fault", lambda: host_dir.get("fault/count") == "0")
                 sg.reset(SG_SCSI_RESET_DEVICE)
         stats = settle(host)
-    host_dir.arm("none", count=-1)
+    host_dir.arm("none")
     trace.check_once()
     assert stats["reset_cmds"] > before["reset_cmds"] and moved(trace, "smq_taken")
     assert stats["timeouts"] == before["timeouts"] and foreign(host) == 0

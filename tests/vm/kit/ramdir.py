@@ -26,9 +26,10 @@ class RamDir:
         return (self.path / name).read_text(encoding="ascii").strip()
 
     def arm(self, kind: str, **settings) -> None:
-        """Arms a fault. Writes the kind last, so that the settings apply to the first fault."""
+        """Arms a fault, for all commands unless a count is given. Writes the kind last, so that the
+        settings apply to the first fault."""
         self.set("fault/kind", "none")
-        for name, value in settings.items():
+        for name, value in ({"count": -1} | settings).items():
             self.set(f"fault/{name}", value)
         self.set("fault/kind", kind)
 
@@ -91,9 +92,10 @@ def start_host(name: str, luns: int, timeout: int, config: dict) -> tuple[RamDir
         host_dir.add_lun(number, size_mb=64)
     # QEMU has hung when the kernel patched code that another CPU was executing. So this turns on
     # the static branch of faults while nothing is submitted.
-    host_dir.arm("status", count=0)
+    host_dir.arm("status")
+    host_dir.set("fault/count", 0)
     host = host_dir.power_on(luns)
-    host_dir.arm("none", count=-1)
+    host_dir.arm("none")
     for lun in host.luns():
         # Without merges each I/O is one command, so the tests can count them.
         (lun.queue / "nomerges").write_text("2", encoding="ascii")
