@@ -248,7 +248,7 @@ ssize_t smq_knob_store_uint(struct device *dev, struct device_attribute *attr, c
 
 	if (err || value < least || value > most) {
 		if (__ratelimit(&said))
-			pr_err("%s: %s/%s=%.*s is outside %u..%u\n", dev_name(dev), group,
+			pr_err("%s: %s/%s=%.*s is no number in %u..%u\n", dev_name(dev), group,
 			       attr->attr.name, (int)min_t(size_t, strcspn(buf, "\n"), 32), buf,
 			       least, most);
 		return err ?: -EINVAL;

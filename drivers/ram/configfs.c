@@ -55,6 +55,8 @@ static ssize_t _pfx##_name##_store(struct config_item *item, const char *page,	\
 	mutex_lock(_mutex(item));						\
 	config = _to(item)->config;						\
 	err = _power(item) ? -EBUSY : _parse(page, &config._name);		\
+	if (err && err != -EBUSY)						\
+		pr_err(#_name " is no number\n");				\
 	if (!err)								\
 		err = _check(&config);						\
 	if (!err)								\

@@ -83,11 +83,11 @@ static ssize_t held_share_store(struct device *dev, struct device_attribute *att
 	unsigned int percent;
 	int ret = kstrtouint(buf, 0, &percent);
 
-	if (!ret && percent > 100) {
-		dev_err_ratelimited(dev, "held_share %u: 0 to 100 percent\n", percent);
-		ret = -EINVAL;
+	if (ret || percent > 100) {
+		dev_err_ratelimited(dev, "held_share is no number in 0..100 (percent)\n");
+		return ret ?: -EINVAL;
 	}
-	return ret ?: smqsg_held_set_share(to_smqsg(dev), percent) ?: count;
+	return smqsg_held_set_share(to_smqsg(dev), percent) ?: count;
 }
 static DEVICE_ATTR_RW(held_share);
 

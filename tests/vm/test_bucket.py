@@ -113,7 +113,7 @@ def test_choice_and_settings(queue, klog):
                                 ("share", -1, "0..1024"), ("share", 1025, "0..1024")):
         with pytest.raises(OSError):
             choose(ram, **{name: value})
-        klog.wait(rf"smq_bucket/{name}={value} is outside {limits}")
+        klog.wait(rf"smq_bucket/{name}={value} is no number in {limits}")
     # The policy does not advertise more commands than the device takes.
     assert ram.attr("can_queue") == "128" and debugfs.depths(ram) == (128, 128, 128)
     choose(ram, "direct")

@@ -166,6 +166,7 @@ def test_hosts_come_and_go_under_verified_load():
 
 @pytest.mark.parametrize("name, value, said", [
     ("luns/0/size_mb", 0, "size_mb=0 is outside 1..16777216"),
+    ("luns/0/size_mb", "1G", "size_mb is no number"),
     ("luns/0/sector_size", 513, "sector_size=513 is none of 512, 1024, 2048, 4096"),
     ("model/doorbell_ns", 1000001, "model/doorbell_ns=1000001 is above 1000000"),
     ("model/hwq_depth", 4097, "model/hwq_depth=4097 is above 4096"),

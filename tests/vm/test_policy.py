@@ -64,7 +64,7 @@ def test_choice_and_limits(ram, klog):
                                 ("bytes", "x", "512..16777216")):
         with pytest.raises(OSError):
             choose(ram, "batch", **{name: value})
-        klog.wait(rf"smq_batch/{name}={value} is outside {limits}")
+        klog.wait(rf"smq_batch/{name}={value} is no number in {limits}")
     assert ram.attr("smq_batch/requests") == "4096"
     with pytest.raises(OSError):
         choose(ram, "batches")

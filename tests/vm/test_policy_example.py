@@ -45,7 +45,7 @@ def test_the_name_of_a_policy_loads_its_module(ram, klog):
     (ram.sysfs / "smq_example/most").write_text("1024", encoding="ascii")
     with pytest.raises(OSError):
         (ram.sysfs / "smq_example/most").write_text("0", encoding="ascii")
-    klog.wait("smq_example/most=0 is outside 1..1024")
+    klog.wait("smq_example/most=0 is no number in 1..1024")
     with traced() as trace:
         before = [row["done"] for row in ram.hwqs()]
         fio(ram.luns()[0].sd, **VERIFY)

@@ -157,10 +157,11 @@ def test_bad_settings_are_refused(host):
     with KernelLog() as klog:
         for name, value, limits in (("ratio", 0, "1..64"), ("ratio", 65, "1..64"),
                                     ("bytes_per_sec", -1, "0..4294967295"),
+                                    ("bytes_per_sec", "10M", "0..4294967295"),
                                     ("async_max_ms", 0, "1..60000")):
             with pytest.raises(OSError):
                 choose(host, "prio", **{name: value})
-            klog.wait(rf"smq_prio/{name}={value} is outside {limits}")
+            klog.wait(rf"smq_prio/{name}={value} is no number in {limits}")
     choose(host, "prio")
     assert host.policy() == "prio"
     wait_for("nothing to do", lambda: state(host)["effective"] == "direct")

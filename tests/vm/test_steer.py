@@ -130,7 +130,7 @@ def test_threshold_is_checked_and_limits_moves(device, klog):
     for value in (0, 4097, "x"):
         with pytest.raises(OSError):
             choose(host, "steer", value)
-        klog.wait(f"smq_steer/threshold={value} is outside 1..4096")
+        klog.wait(f"smq_steer/threshold={value} is no number in 1..4096")
     # No queue is long enough for this threshold: no command moves.
     choose(host, "steer", 4096)
     with load_on(host.luns()[0].sd, **PINNED):
