@@ -88,17 +88,6 @@ static __always_inline bool smq_cmd_finish(struct smq_cmd *cmd, bool *mine)
 	return smq_cmd_count_end(cmd);
 }
 
-/**
- * smq_cmd_done() - completes a command for which the LLD returned SMQ_QUEUED
- * @cmd: the LLD has set its result and, if less than the whole buffer was transferred, its
- *	residual
- *
- * Context: any, interrupts included; takes no lock. Does nothing to a command that error
- * handling has taken meanwhile. So a late completion is harmless if it comes before the LLD's
- * abort or reset returns: the tag is not used again before that.
- *
- * Return: whether the LLD still owned the command.
- */
 bool smq_cmd_done(struct smq_cmd *cmd)
 {
 	bool mine;
@@ -142,15 +131,6 @@ static bool smq_done_may_deadlock(struct smq_host *host, struct scsi_cmnd *scmd)
 	return false;
 }
 
-/**
- * smq_scsi_done() - replaces scsi_done() in an LLD with queuecommand_lck
- * @scmd: a command that the LLD was given; its result and residual are set
- *
- * Context: any, with or without host_lock held: in queuecommand_lck for this command
- * or another, on another CPU while queuecommand_lck has dropped host_lock, in interrupts,
- * in abort and reset handlers. Like smq_cmd_done(), it does nothing to a command that error
- * handling has taken.
- */
 void smq_scsi_done(struct scsi_cmnd *scmd)
 {
 	struct smq_host *host = smq_sdev_to_host(scmd->device);
@@ -202,15 +182,6 @@ smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st)
 }
 EXPORT_SYMBOL_GPL(smq_cmd_refused);
 
-/**
- * smq_cmd_defer() - makes the worker call the LLD's work() for a command, in process context
- * @cmd: a command that queue_cmd owns; the worker owns it after the call
- *
- * For commands that have to sleep, because queue_cmd may not sleep. The worker runs on the
- * submitting CPU, unless that CPU goes offline. Allocates nothing.
- *
- * Context: queue_cmd. Return: SMQ_QUEUED, for queue_cmd to return.
- */
 enum smq_status smq_cmd_defer(struct smq_cmd *cmd)
 {
 	struct smq_hwq *hwq = cmd->hwq;

@@ -20,24 +20,12 @@ static struct configfs_subsystem smq_configfs = {
 	.su_mutex = __MUTEX_INITIALIZER(smq_configfs.su_mutex),
 };
 
-/**
- * smq_configfs_register() - adds an LLD's group below /sys/kernel/config/smq
- * @group: initialised, its type owned by the LLD's module
- *
- * Context: may sleep. Return: 0 or a negative errno.
- */
 int smq_configfs_register(struct config_group *group)
 {
 	return configfs_register_group(&smq_configfs.su_group, group);
 }
 EXPORT_SYMBOL_GPL(smq_configfs_register);
 
-/**
- * smq_configfs_unregister() - removes an LLD's group
- * @group: registered; it has no items, because each item references the LLD's module
- *
- * Context: may sleep.
- */
 void smq_configfs_unregister(struct config_group *group)
 {
 	configfs_unregister_group(group);

@@ -331,17 +331,6 @@ bool smq_depth_is_reduced(struct smq_host *host)
 	return reduced;
 }
 
-/**
- * smq_change_queue_depth() - sets how many commands the device of a LUN may have
- * @sdev: the LUN
- * @depth: commands, at least 1; cut to what the host takes
- *
- * For a write to sysfs, and for an LLD that knows a LUN's depth: from lun_configure, or
- * later. With a holding policy it sets the inner depth, and the mid-layer's queue_depth is
- * larger. So LLDs must not call scsi_change_queue_depth().
- *
- * Context: may sleep. Return: the mid-layer's new queue_depth, which also limits held commands.
- */
 int smq_change_queue_depth(struct scsi_device *sdev, int depth)
 {
 	struct smq_host *host = smq_sdev_to_host(sdev);

@@ -76,14 +76,6 @@ static void smq_faults_update(struct smq_host_faults *faults)
 	WRITE_ONCE(faults->on, true);
 }
 
-/**
- * smq_fault_changed() - makes changed settings of a host take effect
- * @host: the host
- *
- * An LLD that called smq_fault_use() calls this after it has changed its settings.
- *
- * Context: may sleep.
- */
 void smq_fault_changed(struct smq_host *host)
 {
 	struct smq_host_faults *faults = &host->core->faults;
@@ -98,30 +90,18 @@ void smq_fault_changed(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_fault_changed);
 
-/**
- * smq_fault_use() - makes a host use the LLD's own settings
- * @host: from smq_host_alloc(), not added yet
- * @fault: the LLD's settings, which must outlive the host
- *
- * Context: any.
- */
 void smq_fault_use(struct smq_host *host, struct smq_fault *fault)
 {
 	host->core->faults.settings = fault;
 }
 EXPORT_SYMBOL_GPL(smq_fault_use);
 
-/* The settings of a host. Context: any. */
 struct smq_fault *smq_host_fault(struct smq_host *host)
 {
 	return host->core->faults.settings;
 }
 EXPORT_SYMBOL_GPL(smq_host_fault);
 
-/**
- * smq_fault_init() - sets the defaults: no fault
- * @fault: the settings
- */
 void smq_fault_init(struct smq_fault *fault)
 {
 	memset(fault, 0, sizeof(*fault));
@@ -161,15 +141,6 @@ static bool smq_fault_matches(const struct smq_fault *fault, const u8 *cdb)
 	       lba + blocks - 1 >= READ_ONCE(fault->first_lba);
 }
 
-/**
- * smq_fault_hits() - decides whether a command gets a fault, and counts it
- * @fault: the settings
- * @scmd: the command; each call counts it, so call this once for each command
- *
- * The layer calls this for its kinds of faults, an LLD for the kinds that it has added.
- *
- * Context: any. Return: true if the command gets a fault.
- */
 bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd)
 {
 	u32 every = READ_ONCE(fault->every), rem;

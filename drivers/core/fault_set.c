@@ -55,15 +55,6 @@ static const char *smq_fault_name(const struct smq_fault_kinds *own, unsigned in
 	return kind < SMQ_FAULT_LLD ? smq_fault_names[kind] : own->names[kind - SMQ_FAULT_LLD];
 }
 
-/**
- * smq_fault_show() - prints one of a host's settings as text
- * @fault: the settings
- * @own: the LLD's own kinds, or NULL
- * @name: the setting's name: a number or count in struct smq_fault, "kind" or "injected"
- * @page: where the text goes
- *
- * Context: any. Return: the length, or -ENOENT.
- */
 ssize_t smq_fault_show(const struct smq_fault *fault, const struct smq_fault_kinds *own,
 		       const char *name, char *page)
 {
@@ -143,17 +134,6 @@ static int smq_fault_store_kind(struct smq_fault *fault, const struct smq_fault_
 	return -EINVAL;
 }
 
-/**
- * smq_fault_store() - sets one of a host's settings from text
- * @fault: the settings
- * @own: the LLD's own kinds, or NULL
- * @name: as for smq_fault_show()
- * @page: the text
- *
- * The caller then calls smq_fault_changed().
- *
- * Context: any. Return: 0, or a negative errno after a message.
- */
 int smq_fault_store(struct smq_fault *fault, const struct smq_fault_kinds *own,
 		    const char *name, const char *page)
 {

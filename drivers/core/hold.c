@@ -10,14 +10,6 @@
 
 #include "core.h"
 
-/**
- * smq_hold_add() - holds a command
- * @hold: the list
- * @cmd: a command that the caller owns until the call
- * @first: add it at the front of the list, rather than at its end
- *
- * Context: any, with the list's lock held and interrupts off.
- */
 void smq_hold_add(struct smq_hold *hold, struct smq_cmd *cmd, bool first)
 {
 	struct smq_host_holds *all = &hold->host->core->hold;
@@ -57,19 +49,6 @@ void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd, enum smq_cmd_state
 	atomic_set_release(&cmd->state, state);
 }
 
-/**
- * smq_hold_take() - takes commands that may go to the LLD now, in order
- * @hold: the list
- * @list: where the commands are added; the caller owns them, and gives them to
- *	smq_policy_issue() inside the same RCU read-side section
- * @most: how many at most
- *
- * Leaves a command on the list if error handling has it, because error handling looks for it there.
- * Takes no command while a reset is under way.
- *
- * Context: any, inside an RCU read-side section, with the list's lock held and
- * interrupts off. Return: how many were taken.
- */
 unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsigned int most)
 {
 	struct smq_cmd *cmd, *next;
@@ -92,13 +71,6 @@ unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsign
 }
 EXPORT_SYMBOL_GPL(smq_hold_take);
 
-/**
- * smq_hold_wait() - dispatches a list later
- * @hold: the list
- * @ns: the longest delay, in ns; a timer that already runs is not changed
- *
- * Context: any, with the list's lock held and interrupts off.
- */
 void smq_hold_wait(struct smq_hold *hold, u64 ns)
 {
 	lockdep_assert_held(&hold->lock);
@@ -107,24 +79,12 @@ void smq_hold_wait(struct smq_hold *hold, u64 ns)
 }
 EXPORT_SYMBOL_GPL(smq_hold_wait);
 
-/**
- * smq_hold_kick() - dispatches a list soon, in process context
- * @hold: the list
- *
- * Context: any.
- */
 void smq_hold_kick(struct smq_hold *hold)
 {
 	queue_work(hold->host->core->hold.wq, &hold->work);
 }
 EXPORT_SYMBOL_GPL(smq_hold_kick);
 
-/**
- * smq_policy_commit() - rings the doorbell for commands that the LLD has not committed yet
- * @hwq: a hardware queue
- *
- * Context: as queue_cmd, inside an RCU read-side section.
- */
 void smq_policy_commit(struct smq_hwq *hwq)
 {
 	LIST_HEAD(none);
@@ -148,14 +108,6 @@ static void smq_hold_work(struct work_struct *work)
 	rcu_read_unlock();
 }
 
-/**
- * smq_hold_init() - sets up a list of held commands
- * @hold: the list
- * @host: its host
- * @dispatch: see struct smq_hold
- *
- * Context: may sleep.
- */
 void smq_hold_init(struct smq_hold *hold, struct smq_host *host,
 		   void (*dispatch)(struct smq_hold *hold))
 {
@@ -173,12 +125,6 @@ void smq_hold_init(struct smq_hold *hold, struct smq_host *host,
 }
 EXPORT_SYMBOL_GPL(smq_hold_init);
 
-/**
- * smq_hold_exit() - undoes smq_hold_init()
- * @hold: the list: empty, and no code adds to it any more
- *
- * Context: may sleep.
- */
 void smq_hold_exit(struct smq_hold *hold)
 {
 	struct smq_host_holds *all = &hold->host->core->hold;

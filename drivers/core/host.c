@@ -189,18 +189,6 @@ static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl
 	return core->wq ? smq_registry_add_host(host) : -ENOMEM;
 }
 
-/**
- * smq_host_alloc() - allocates a host with its hardware queues
- * @lld: its LLD
- * @tmpl: what SMQ_LLD_TEMPLATE() defined for the LLD
- * @cfg: the host's numbers of queues, commands, targets and LUNs; not used after the call
- *
- * Between this call and smq_host_add() the LLD fills its private areas and may
- * still change limits in host->shost.
- *
- * Context: may sleep. Return: the host, or an ERR_PTR: -EINVAL after a message
- * that names the field and its limit, -ENOMEM, or what init_hwq returned.
- */
 struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *tmpl,
 				const struct smq_host_config *cfg)
 {
@@ -249,17 +237,6 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *
 }
 EXPORT_SYMBOL_GPL(smq_host_alloc);
 
-/**
- * smq_host_add() - makes a host known to the mid-layer
- * @host: from smq_host_alloc()
- * @parent: the host's parent in sysfs
- *
- * The LLD may get commands from here on. The LLD then calls scsi_scan_host() or scsi_add_device()
- * to find its targets.
- *
- * Context: may sleep. Return: 0 or a negative errno. After an error the LLD calls only
- * smq_host_free().
- */
 int smq_host_add(struct smq_host *host, struct device *parent)
 {
 	int err;
@@ -281,16 +258,6 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 }
 EXPORT_SYMBOL_GPL(smq_host_add);
 
-/**
- * smq_host_remove() - removes a host from the mid-layer
- * @host: an added host
- *
- * Waits until every command has ended: the LLD must keep completing its commands, with or
- * without an error. After the call no operation of the LLD runs or will be called for this host,
- * except exit_hwq.
- *
- * Context: may sleep.
- */
 void smq_host_remove(struct smq_host *host)
 {
 	mutex_lock(&host->core->eh.lock);
@@ -308,12 +275,6 @@ void smq_host_remove(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_host_remove);
 
-/**
- * smq_host_free() - frees a host that was never added or has been removed
- * @host: invalid after the call
- *
- * Context: may sleep.
- */
 void smq_host_free(struct smq_host *host)
 {
 	smq_free_hwqs(host);

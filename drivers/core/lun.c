@@ -66,16 +66,6 @@ SMQ_SDEV_CONFIGURE(smq_sdev_configure)
 }
 EXPORT_SYMBOL_GPL(smq_sdev_configure);
 
-/**
- * smq_lun_room() - tells the layer that the LLD accepts commands of a LUN again
- * @sdev: a LUN for which the LLD has returned SMQ_DEVICE_BUSY
- *
- * Waiting commands are issued again soon. Without the call they are issued after 3 ms or, if the
- * LUN has commands in flight, when one of those ends. The call has no effect on a command
- * whose refusal has not reached the mid-layer yet.
- *
- * Context: any; @sdev is referenced, or has commands. The LUN may have been removed.
- */
 void smq_lun_room(struct scsi_device *sdev)
 {
 	struct smq_host_holds *holds = &smq_sdev_to_host(sdev)->core->hold;
@@ -97,19 +87,6 @@ void smq_lun_room(struct scsi_device *sdev)
 }
 EXPORT_SYMBOL_GPL(smq_lun_room);
 
-/**
- * smq_lun_absent() - executes a command for a LUN 0 that does not exist
- * @scmd: a command that the LLD has; any but REPORT LUNS, which the LLD executes itself
- *
- * For an LLD that is the target itself. A scan finds a target's LUNs by REPORT LUNS, which it sends
- * to LUN 0, after an INQUIRY. So lun_init accepts LUN 0, and INQUIRY says that there is no logical
- * unit (SPC-5, peripheral qualifier 011b): the mid-layer then adds no device for it. All other
- * commands are refused.
- *
- * Sets the result and the residual; the caller completes the command.
- *
- * Context: any.
- */
 void smq_lun_absent(struct scsi_cmnd *scmd)
 {
 	const u8 *cdb = scmd->cmnd;

@@ -23,16 +23,6 @@
 /* The dynamic CPU hotplug state; set when the module is loaded. */
 static int smq_move_state;
 
-/**
- * smq_cmd_may_move() - whether a policy may give a command to another hardware queue
- * @cmd: the command for which the policy's queue operation was called
- *
- * Allows reads, writes and the like from the block layer, which may run in any order. Excludes
- * flushes and their steps, commands whose order matters (passthrough, zoned devices), reserved
- * tags, and polled commands, whose poller polls its own hardware queue.
- *
- * Context: as queue_cmd. Return: whether it may.
- */
 bool smq_cmd_may_move(struct smq_cmd *cmd)
 {
 	struct request *rq = scsi_cmd_to_rq(smq_cmd_to_scmd(cmd));
@@ -44,14 +34,6 @@ bool smq_cmd_may_move(struct smq_cmd *cmd)
 }
 EXPORT_SYMBOL_GPL(smq_cmd_may_move);
 
-/**
- * smq_hwq_is_open() - whether commands of other hardware queues may go to this one
- * @hwq: a hardware queue
- *
- * Context: the policy's queue operation, in the RCU read-side section in which the command is
- * moved. Return: false for a poll queue, while commands wait for room in the queue, and while no
- * CPU of the queue is online.
- */
 bool smq_hwq_is_open(const struct smq_hwq *hwq)
 {
 	/*

@@ -132,13 +132,6 @@ static struct smq_registered *smq_registered_find(const char *name)
 	return NULL;
 }
 
-/**
- * smq_policy_register() - makes a dispatch policy known
- * @ops: the policy; must stay valid until smq_policy_unregister()
- *
- * Context: may sleep. Return: 0; -EINVAL, after a message, if the name or an operation is
- * missing or if operations exclude each other; -EEXIST if the name is taken; -ENOMEM.
- */
 int smq_policy_register(const struct smq_policy_ops *ops)
 {
 	struct smq_registered *registered;
@@ -181,12 +174,6 @@ int smq_policy_register(const struct smq_policy_ops *ops)
 }
 EXPORT_SYMBOL_GPL(smq_policy_register);
 
-/**
- * smq_policy_unregister() - undoes smq_policy_register()
- * @ops: the policy; no host has chosen it, because a host references its policy's module
- *
- * Context: may sleep.
- */
 void smq_policy_unregister(const struct smq_policy_ops *ops)
 {
 	struct smq_registered *registered;
@@ -202,13 +189,6 @@ void smq_policy_unregister(const struct smq_policy_ops *ops)
 }
 EXPORT_SYMBOL_GPL(smq_policy_unregister);
 
-/**
- * smq_policy_knobs() - finds a policy's settings, for an attribute of its group
- * @dev: the device that the attribute's show or store was called with
- * @ops: the policy
- *
- * Context: may sleep. Return: the settings, valid while the attribute runs.
- */
 void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops)
 {
 	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
@@ -221,20 +201,6 @@ void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops)
 }
 EXPORT_SYMBOL_GPL(smq_policy_knobs);
 
-/**
- * smq_knob_store_uint() - the store function of an attribute that is a number
- * @dev: the device that the attribute's store was called with
- * @attr: the attribute
- * @group: the name of the attribute's group
- * @buf: the text that store was called with
- * @count: its length
- * @knob: the setting; written with WRITE_ONCE()
- * @least: the smallest value that is accepted
- * @most: the largest value that is accepted
- *
- * Context: may sleep. Return: @count, or a negative errno after a message that names
- * the attribute and its limits.
- */
 ssize_t smq_knob_store_uint(struct device *dev, struct device_attribute *attr, const char *group,
 			    const char *buf, size_t count, unsigned int *knob,
 			    unsigned int least, unsigned int most)

@@ -150,15 +150,6 @@ static void smq_use_work(struct work_struct *work)
 	mutex_unlock(&choice->lock);
 }
 
-/**
- * smq_policy_found_use() - tells the layer that the policy has something to do
- * @host: a host that has chosen the policy
- *
- * The layer soon checks whether to make the policy effective, and calls has_use for that. Cheap if
- * the layer already knows that the policy has something to do.
- *
- * Context: any; a command or a running sysfs attribute keeps the host from being freed.
- */
 void smq_policy_found_use(struct smq_host *host)
 {
 	struct smq_host_core *core = host->core;

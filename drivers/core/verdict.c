@@ -94,10 +94,6 @@ void smq_policy_uncommitted(struct smq_hwq *hwq)
 }
 EXPORT_SYMBOL_GPL(smq_policy_uncommitted);
 
-/*
- * Called when the last command of a batch is held. Returns whether the commands before it must be
- * committed.
- */
 bool smq_policy_take_uncommitted(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);

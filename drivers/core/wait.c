@@ -295,14 +295,6 @@ static void smq_wait_inherit(struct smq_depth *depth, struct smq_policy_lun *lun
 	}
 }
 
-/**
- * smq_policy_room() - dispatches commands that a policy has in its lists of a LUN
- * @lun: the policy's part of the LUN
- *
- * Calls the policy's next for each command, while there is room.
- *
- * Context: smq_hold.dispatch of one of the policy's lists.
- */
 void smq_policy_room(struct smq_policy_lun *lun)
 {
 	struct smq_lun_core *core = lun->lun;
@@ -315,12 +307,6 @@ void smq_policy_room(struct smq_policy_lun *lun)
 }
 EXPORT_SYMBOL_GPL(smq_policy_room);
 
-/**
- * smq_policy_lun_is_full() - whether a LUN has as many commands as its device takes
- * @lun: the policy's part of the LUN
- *
- * Context: any; the LUN has commands. Commands that the policy has not seen do not count.
- */
 bool smq_policy_lun_is_full(const struct smq_policy_lun *lun)
 {
 	const struct smq_depth *depth = &lun->lun->depth;
@@ -444,18 +430,6 @@ void smq_wait_dispatch_hwq(struct smq_hold *hold)
 		smq_hold_kick(hold);
 }
 
-/**
- * smq_policy_issue() - gives commands to the LLD
- * @hwq: a hardware queue
- * @list: commands for it that the caller owns; empty after the call
- * @commit: ring the doorbell after the last of them
- *
- * Commands that the LLD refuses are held and tried again. While other commands wait for room
- * in the hardware queue, these wait behind them.
- *
- * Context: as queue_cmd, inside the RCU read-side section in which the caller came to
- * own the commands. Return: whether the LLD took them all.
- */
 bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit)
 {
 	struct smq_cmd *cmd, *next;

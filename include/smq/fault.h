@@ -94,18 +94,87 @@ struct smq_fault {
 
 struct scsi_cmnd;
 
+/**
+ * smq_fault_init() - sets the defaults: no fault
+ * @fault: the settings
+ *
+ * Context: any.
+ */
 void smq_fault_init(struct smq_fault *fault);
+
+/**
+ * smq_fault_show() - prints one of a host's settings as text
+ * @fault: the settings
+ * @own: the LLD's own kinds, or NULL
+ * @name: the setting's name: a number or count in struct smq_fault, "kind" or "injected"
+ * @page: where the text goes
+ *
+ * Context: any. Return: the length, or -ENOENT.
+ */
 ssize_t smq_fault_show(const struct smq_fault *fault, const struct smq_fault_kinds *own,
 		       const char *name, char *page);
+
+/**
+ * smq_fault_store() - sets one of a host's settings from text
+ * @fault: the settings
+ * @own: the LLD's own kinds, or NULL
+ * @name: as for smq_fault_show()
+ * @page: the text
+ *
+ * The caller then calls smq_fault_changed().
+ *
+ * Context: any. Return: 0, or a negative errno after a message.
+ */
 int smq_fault_store(struct smq_fault *fault, const struct smq_fault_kinds *own,
 		    const char *name, const char *page);
 
+/**
+ * smq_fault_use() - makes a host use the LLD's own settings
+ * @host: from smq_host_alloc(), not added yet
+ * @fault: the LLD's settings, which must outlive the host
+ *
+ * Context: any.
+ */
 void smq_fault_use(struct smq_host *host, struct smq_fault *fault);
+
+/**
+ * smq_host_fault() - the settings that a host uses
+ * @host: the host
+ *
+ * Context: any. Return: the LLD's own settings after smq_fault_use(), else those of the layer.
+ */
 struct smq_fault *smq_host_fault(struct smq_host *host);
+
+/**
+ * smq_fault_changed() - makes changed settings of a host take effect
+ * @host: the host
+ *
+ * An LLD that called smq_fault_use() calls this after it has changed its settings.
+ *
+ * Context: may sleep.
+ */
 void smq_fault_changed(struct smq_host *host);
+
+/**
+ * smq_fault_hits() - decides whether a command gets a fault, and counts it
+ * @fault: the settings
+ * @scmd: the command; each call counts it, so call this once for each command
+ *
+ * The layer calls this for its kinds of faults, an LLD for the kinds that it has added.
+ *
+ * Context: any. Return: true if the command gets a fault.
+ */
 bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd);
 
-/* Gives a command to the LLD, or injects its fault; the cold part of queuecommand. */
+/**
+ * smq_fault_queue() - gives a command to the LLD, or injects its fault
+ * @hwq: the command's hardware queue
+ * @cmd: the command
+ *
+ * The cold part of queuecommand, for <smq/lld_template.h>.
+ *
+ * Context: as queue_cmd. Return: as queue_cmd.
+ */
 enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd);
 
 #endif /* SMQ_FAULT_H */

@@ -165,21 +165,145 @@ struct smq_template {
 	enum smq_status (*dispatch)(struct smq_hwq *hwq, struct list_head *cmds, bool commit);
 };
 
+/**
+ * smq_host_alloc() - allocates a host with its hardware queues
+ * @lld: its LLD
+ * @tmpl: what SMQ_LLD_TEMPLATE() defined for the LLD
+ * @cfg: the host's numbers of queues, commands, targets and LUNs; not used after the call
+ *
+ * Between this call and smq_host_add() the LLD fills its private areas and may
+ * still change limits in host->shost.
+ *
+ * Context: may sleep. Return: the host, or an ERR_PTR: -EINVAL after a message
+ * that names the field and its limit, -ENOMEM, or what init_hwq returned.
+ */
 struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *tmpl,
 				const struct smq_host_config *cfg);
+
+/**
+ * smq_host_add() - makes a host known to the mid-layer
+ * @host: from smq_host_alloc()
+ * @parent: the host's parent in sysfs
+ *
+ * The LLD may get commands from here on. The LLD then calls scsi_scan_host() or scsi_add_device()
+ * to find its targets.
+ *
+ * Context: may sleep. Return: 0 or a negative errno. After an error the LLD calls only
+ * smq_host_free().
+ */
 int smq_host_add(struct smq_host *host, struct device *parent);
+
+/**
+ * smq_host_remove() - removes a host from the mid-layer
+ * @host: an added host
+ *
+ * Waits until every command has ended: the LLD must keep completing its commands, with or
+ * without an error. After the call no operation of the LLD runs or will be called for this host,
+ * except exit_hwq.
+ *
+ * Context: may sleep.
+ */
 void smq_host_remove(struct smq_host *host);
+
+/**
+ * smq_host_free() - frees a host that was never added or has been removed
+ * @host: invalid after the call
+ *
+ * Context: may sleep.
+ */
 void smq_host_free(struct smq_host *host);
 
 struct config_group;
+
+/**
+ * smq_configfs_register() - adds an LLD's group below /sys/kernel/config/smq
+ * @group: initialised, its type owned by the LLD's module
+ *
+ * Context: may sleep. Return: 0 or a negative errno.
+ */
 int smq_configfs_register(struct config_group *group);
+
+/**
+ * smq_configfs_unregister() - removes an LLD's group
+ * @group: registered; it has no items, because each item references the LLD's module
+ *
+ * Context: may sleep.
+ */
 void smq_configfs_unregister(struct config_group *group);
 
+/**
+ * smq_cmd_done() - completes a command for which the LLD returned SMQ_QUEUED
+ * @cmd: the LLD has set its result and, if less than the whole buffer was transferred, its
+ *	residual
+ *
+ * Context: any, interrupts included; takes no lock. Does nothing to a command that error
+ * handling has taken meanwhile. So a late completion is harmless if it comes before the LLD's
+ * abort or reset returns: the tag is not used again before that.
+ *
+ * Return: whether the LLD still owned the command.
+ */
 bool smq_cmd_done(struct smq_cmd *cmd);
+
+/**
+ * smq_scsi_done() - replaces scsi_done() in an LLD with queuecommand_lck
+ * @scmd: a command that the LLD was given; its result and residual are set
+ *
+ * Context: any, with or without host_lock held: in queuecommand_lck for this command
+ * or another, on another CPU while queuecommand_lck has dropped host_lock, in interrupts,
+ * in abort and reset handlers. Like smq_cmd_done(), it does nothing to a command that error
+ * handling has taken.
+ */
 void smq_scsi_done(struct scsi_cmnd *scmd);
+
+/**
+ * smq_cmd_defer() - makes the worker call the LLD's work() for a command, in process context
+ * @cmd: a command that queue_cmd owns; the worker owns it after the call
+ *
+ * For commands that have to sleep, because queue_cmd may not sleep. The worker runs on the
+ * submitting CPU, unless that CPU goes offline. Allocates nothing.
+ *
+ * Context: queue_cmd. Return: SMQ_QUEUED, for queue_cmd to return.
+ */
 enum smq_status smq_cmd_defer(struct smq_cmd *cmd);
+
+/**
+ * smq_lun_room() - tells the layer that the LLD accepts commands of a LUN again
+ * @sdev: a LUN for which the LLD has returned SMQ_DEVICE_BUSY
+ *
+ * Waiting commands are issued again soon. Without the call they are issued after 3 ms or, if the
+ * LUN has commands in flight, when one of those ends. The call has no effect on a command
+ * whose refusal has not reached the mid-layer yet.
+ *
+ * Context: any; @sdev is referenced, or has commands. The LUN may have been removed.
+ */
 void smq_lun_room(struct scsi_device *sdev);
+
+/**
+ * smq_lun_absent() - executes a command for a LUN 0 that does not exist
+ * @scmd: a command that the LLD has; any but REPORT LUNS, which the LLD executes itself
+ *
+ * For an LLD that is the target itself. A scan finds a target's LUNs by REPORT LUNS, which it sends
+ * to LUN 0, after an INQUIRY. So lun_init accepts LUN 0, and INQUIRY says that there is no logical
+ * unit (SPC-5, peripheral qualifier 011b): the mid-layer then adds no device for it. All other
+ * commands are refused.
+ *
+ * Sets the result and the residual; the caller completes the command.
+ *
+ * Context: any.
+ */
 void smq_lun_absent(struct scsi_cmnd *scmd);
+
+/**
+ * smq_change_queue_depth() - sets how many commands the device of a LUN may have
+ * @sdev: the LUN
+ * @depth: commands, at least 1; cut to what the host takes
+ *
+ * For a write to sysfs, and for an LLD that knows a LUN's depth: from lun_configure, or
+ * later. With a holding policy it sets the inner depth, and the mid-layer's queue_depth is
+ * larger. So LLDs must not call scsi_change_queue_depth().
+ *
+ * Context: may sleep. Return: the mid-layer's new queue_depth, which also limits held commands.
+ */
 int smq_change_queue_depth(struct scsi_device *sdev, int depth);
 
 /* SMQ_LLD_TEMPLATE(tmpl, ops) */

@@ -259,31 +259,196 @@ struct smq_hold {
 	struct list_head node;
 };
 
+/**
+ * smq_policy_register() - makes a dispatch policy known
+ * @ops: the policy; must stay valid until smq_policy_unregister()
+ *
+ * Context: may sleep. Return: 0; -EINVAL, after a message, if the name or an operation is
+ * missing or if operations exclude each other; -EEXIST if the name is taken; -ENOMEM.
+ */
 int smq_policy_register(const struct smq_policy_ops *ops);
+
+/**
+ * smq_policy_unregister() - undoes smq_policy_register()
+ * @ops: the policy; no host has chosen it, because a host references its policy's module
+ *
+ * Context: may sleep.
+ */
 void smq_policy_unregister(const struct smq_policy_ops *ops);
 
 /* Registers a policy when its module is loaded, and unregisters it when the module is unloaded. */
 #define smq_module_policy(ops)	module_driver(ops, smq_policy_register, smq_policy_unregister)
 
+/**
+ * smq_policy_knobs() - finds a policy's settings, for an attribute of its group
+ * @dev: the device that the attribute's show or store was called with
+ * @ops: the policy
+ *
+ * Context: may sleep. Return: the settings, valid while the attribute runs.
+ */
 void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops);
+
+/**
+ * smq_knob_store_uint() - the store function of an attribute that is a number
+ * @dev: the device that the attribute's store was called with
+ * @attr: the attribute
+ * @group: the name of the attribute's group
+ * @buf: the text that store was called with
+ * @count: its length
+ * @knob: the setting; written with WRITE_ONCE()
+ * @least: the smallest value that is accepted
+ * @most: the largest value that is accepted
+ *
+ * Context: may sleep. Return: @count, or a negative errno after a message that names
+ * the attribute and its limits.
+ */
 ssize_t smq_knob_store_uint(struct device *dev, struct device_attribute *attr, const char *group,
 			    const char *buf, size_t count, unsigned int *knob,
 			    unsigned int least, unsigned int most);
 
+/**
+ * smq_hold_init() - sets up a list of held commands
+ * @hold: the list
+ * @host: its host
+ * @dispatch: see struct smq_hold
+ *
+ * Context: may sleep.
+ */
 void smq_hold_init(struct smq_hold *hold, struct smq_host *host,
 		   void (*dispatch)(struct smq_hold *hold));
+
+/**
+ * smq_hold_exit() - undoes smq_hold_init()
+ * @hold: the list: empty, and no code adds to it any more
+ *
+ * Context: may sleep.
+ */
 void smq_hold_exit(struct smq_hold *hold);
+
+/**
+ * smq_hold_add() - holds a command
+ * @hold: the list
+ * @cmd: a command that the caller owns until the call
+ * @first: add it at the front of the list, rather than at its end
+ *
+ * Context: any, with the list's lock held and interrupts off.
+ */
 void smq_hold_add(struct smq_hold *hold, struct smq_cmd *cmd, bool first);
+
+/**
+ * smq_hold_take() - takes commands that may go to the LLD now, in order
+ * @hold: the list
+ * @list: where the commands are added; the caller owns them, and gives them to
+ *	smq_policy_issue() inside the same RCU read-side section
+ * @most: how many at most
+ *
+ * Leaves a command on the list if error handling has it, because error handling looks for it there.
+ * Takes no command while a reset is under way.
+ *
+ * Context: any, inside an RCU read-side section, with the list's lock held and
+ * interrupts off. Return: how many were taken.
+ */
 unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsigned int most);
+
+/**
+ * smq_hold_wait() - dispatches a list later
+ * @hold: the list
+ * @ns: the longest delay, in ns; a timer that already runs is not changed
+ *
+ * Context: any, with the list's lock held and interrupts off.
+ */
 void smq_hold_wait(struct smq_hold *hold, u64 ns);
+
+/**
+ * smq_hold_kick() - dispatches a list soon, in process context
+ * @hold: the list
+ *
+ * Context: any.
+ */
 void smq_hold_kick(struct smq_hold *hold);
+
+/**
+ * smq_policy_issue() - gives commands to the LLD
+ * @hwq: a hardware queue
+ * @list: commands for it that the caller owns; empty after the call
+ * @commit: ring the doorbell after the last of them
+ *
+ * Commands that the LLD refuses are held and tried again. While other commands wait for room
+ * in the hardware queue, these wait behind them.
+ *
+ * Context: as queue_cmd, inside the RCU read-side section in which the caller came to
+ * own the commands. Return: whether the LLD took them all.
+ */
 bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit);
+
+/**
+ * smq_policy_commit() - rings the doorbell for commands that the LLD has not committed yet
+ * @hwq: a hardware queue
+ *
+ * Context: as queue_cmd, inside an RCU read-side section.
+ */
 void smq_policy_commit(struct smq_hwq *hwq);
+
+/**
+ * smq_policy_take_uncommitted() - whether commands of a batch wait for a doorbell
+ * @hwq: the hardware queue of the batch
+ *
+ * For a policy that holds the last command of a batch, after the commands before it have passed or
+ * were issued. The doorbell then becomes the caller's task.
+ *
+ * Context: as queue_cmd. Return: whether the caller must have the doorbell rung.
+ */
 bool smq_policy_take_uncommitted(struct smq_hwq *hwq);
+
+/**
+ * smq_policy_room() - dispatches commands that a policy has in its lists of a LUN
+ * @lun: the policy's part of the LUN
+ *
+ * Calls the policy's next for each command, while there is room.
+ *
+ * Context: smq_hold.dispatch of one of the policy's lists.
+ */
 void smq_policy_room(struct smq_policy_lun *lun);
+
+/**
+ * smq_policy_lun_is_full() - whether a LUN has as many commands as its device takes
+ * @lun: the policy's part of the LUN
+ *
+ * Context: any; the LUN has commands. Commands that the policy has not seen do not count.
+ */
 bool smq_policy_lun_is_full(const struct smq_policy_lun *lun);
+
+/**
+ * smq_policy_found_use() - tells the layer that the policy has something to do
+ * @host: a host that has chosen the policy
+ *
+ * The layer soon checks whether to make the policy effective, and calls has_use for that. Cheap if
+ * the layer already knows that the policy has something to do.
+ *
+ * Context: any; a command or a running sysfs attribute keeps the host from being freed.
+ */
 void smq_policy_found_use(struct smq_host *host);
+
+/**
+ * smq_cmd_may_move() - whether a policy may give a command to another hardware queue
+ * @cmd: the command for which the policy's queue operation was called
+ *
+ * Allows reads, writes and the like from the block layer, which may run in any order. Excludes
+ * flushes and their steps, commands whose order matters (passthrough, zoned devices), reserved
+ * tags, and polled commands, whose poller polls its own hardware queue.
+ *
+ * Context: as queue_cmd. Return: whether it may.
+ */
 bool smq_cmd_may_move(struct smq_cmd *cmd);
+
+/**
+ * smq_hwq_is_open() - whether commands of other hardware queues may go to this one
+ * @hwq: a hardware queue
+ *
+ * Context: the policy's queue operation, in the RCU read-side section in which the command is
+ * moved. Return: false for a poll queue, while commands wait for room in the queue, and while no
+ * CPU of the queue is online.
+ */
 bool smq_hwq_is_open(const struct smq_hwq *hwq);
 
 static inline void *smq_policy_priv(struct smq_policy *policy)
