@@ -6,6 +6,7 @@ them again.
 """
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[2]
 SOURCE = TOP / "tests/lld/smq_zero.c"
+# The other examples, which are built only.
+MORE = [TOP / "tests/lld/smq_async.c", TOP / "tests/lld/smq_example.c"]
 GUIDE = TOP / "docs/converting-an-lld.md"
 LIMIT = 300
 
@@ -79,6 +82,10 @@ def test_lld_outside_the_tree_builds_and_loads(tmp_path, kernel):
     make_smq("modules_install", kernel, INSTALL_MOD_PATH=tmp_path / "root")
     lld = tmp_path / "lld"
     write_lld(lld, dev)
+    for path in MORE:
+        shutil.copy(path, lld)
+        with (lld / "Makefile").open("a", encoding="ascii") as makefile:
+            makefile.write(f"obj-m += {path.stem}.o\n")
     done = run("make", f"KDIR={kernel[1]}", "KBUILD_MODPOST_WARN=", cwd=lld)
     assert "warning" not in (done.stdout + done.stderr).lower()
     run("make", "modules_install", f"KDIR={kernel[1]}", f"INSTALL_MOD_PATH={tmp_path}/root",
@@ -87,7 +94,8 @@ def test_lld_outside_the_tree_builds_and_loads(tmp_path, kernel):
                tmp_path / "root")
     assert done.stdout.split() == ["ZERO", "gone"], done.stderr
     run("make", "clean", f"KDIR={kernel[1]}", cwd=lld)
-    assert {path.name for path in lld.iterdir()} == {"Makefile", SOURCE.name}
+    assert {path.name for path in lld.iterdir()} == {
+        "Makefile", SOURCE.name, *(path.name for path in MORE)}
 
 
 def test_installed_files(tmp_path, kernel):
