@@ -73,7 +73,7 @@ void smqsg_buffer_put(struct smqsg_buffer *buffer)
  * @buffers: buffers of the file
  * @index: the buffer's index
  *
- * Return: the buffer, or NULL. Any context.
+ * Return: the buffer, or NULL. Process context.
  */
 struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 index)
 {
@@ -130,11 +130,16 @@ static bool smqsg_page_is_of_file(struct page *page)
 {
 	struct folio *folio = page_folio(page);
 	struct address_space *mapping;
+	bool of_file;
 
 	if (folio_test_anon(folio) || folio_test_hugetlb(folio))
 		return false;
+	/* If the file is truncated and freed meanwhile, its mapping stays for a grace period. */
+	rcu_read_lock();
 	mapping = folio_mapping(folio);
-	return mapping && !shmem_mapping(mapping);
+	of_file = mapping && !shmem_mapping(mapping);
+	rcu_read_unlock();
+	return of_file;
 }
 
 /*
@@ -313,14 +318,17 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 		if (mutex_lock_killable(&fd->setup))
 			return -EINTR;
 		/*
-		 * Once the slots have an owner, only the owner may change buffers: a run of the
-		 * owner may name any buffer, and must not use memory that another user lent.
+		 * The caller that lends the first buffer becomes the owner, and only the owner may
+		 * change buffers: a run of the owner may name any buffer, and must not use memory
+		 * that another user lent.
 		 */
 		if (fd->owner.cred && !smqsg_may_run(&fd->owner))
 			ret = -EPERM;
 		else
 			ret = arg.length ? smqsg_buffer_lend(fd, &arg) :
 					   smqsg_buffer_take_back(fd, &arg);
+		if (!ret && arg.length)
+			smqsg_own(&fd->owner);
 		mutex_unlock(&fd->setup);
 	}
 	if (ret && put_user(arg.field, &out->field))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The owner of a file's slots: the credentials that prepared them.
+ * The owner of a file's slots: the credentials that prepared them or lent the first buffer.
  */
 #include "owner.h"
 

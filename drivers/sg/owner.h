@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The owner of a file's slots: the credentials that prepared them.
+ * The owner of a file's slots: the credentials that prepared them or lent the first buffer.
  */
 #ifndef SMQSG_OWNER_H
 #define SMQSG_OWNER_H
@@ -12,8 +12,8 @@
 
 /**
  * struct smqsg_fd_owner - owner of a file's slots
- * @cred: credentials of the caller of the first SMQ_SG_PREPARE that filled a slot; NULL before
- *	that call. Referenced. Written once, under smqsg_fd.setup (release; readers acquire)
+ * @cred: credentials of the caller of the first SMQ_SG_BUFFER that lent a buffer, or of the first
+ *	SMQ_SG_PREPARE that filled a slot if that came before; NULL before these calls. Referenced. Written once, under smqsg_fd.setup (release; readers acquire)
  *
  * Part of struct smqsg_fd. smqsg_owner_put() drops the reference when the file is released.
  */

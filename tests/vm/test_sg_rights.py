@@ -150,12 +150,13 @@ def test_memlock_limits_lent_memory(device, limit):
     """Lent memory counts as pinned until it is taken back. RLIMIT_MEMLOCK limits how much an
     unprivileged caller can lend."""
     def work():
-        file = SlotFile(device.path, 8)
         area = Memory(16 * PAGE)
         # For a privileged caller there is no limit.
         _limit(limit)
-        assert file.lend(9, area) == 0 and _pinned() == 16
-        assert file.take_back(9) == 0 and _pinned() == 0
+        with SlotFile(device.path, 8) as file:
+            assert file.lend(9, area) == 0 and _pinned() == 16
+            assert file.take_back(9) == 0 and _pinned() == 0
+        file = SlotFile(device.path, 8)
         become_nobody()
         assert file.lend(0, area, length=(limit + 1) * PAGE) == errno.ENOMEM and _pinned() == 0
         if not limit:
@@ -280,3 +281,20 @@ def test_failed_prepare_claims_no_slots(device):
         file.prepare([read(0), write(1)])
         assert file.run(range(2)) == (0, 0)
         assert as_nobody(lambda: file.try_prepare([read(0)])[0]) == errno.EPERM
+
+
+def test_owner_s_slots_use_no_memory_of_others(device):
+    """The caller that lends the first buffer owns the slots: another user who has the descriptor
+    cannot put memory of its own in the place of that buffer before a slot is prepared."""
+    def work():
+        assert file.take_back(0) == errno.EPERM
+        assert file.lend(1, Memory(PAGE)) == errno.EPERM
+        assert file.try_prepare([read(0)]) == (errno.EPERM, 0)
+        return 0
+    with SlotFile(device.path, 8) as file:
+        area = Memory(PAGE)
+        area[:BLOCK] = OURS
+        assert file.lend(0, area) == 0
+        assert as_nobody(work) == 0
+        file.prepare([read(7)])
+        assert file.run_one(0).result == 0 and area[:BLOCK] == bytes(BLOCK)
