@@ -13,7 +13,8 @@
 /**
  * struct smqsg_fd_owner - owner of a file's slots
  * @cred: credentials of the caller of the first SMQ_SG_BUFFER that lent a buffer, or of the first
- *	SMQ_SG_PREPARE that filled a slot if that came before; NULL before these calls. Referenced. Written once, under smqsg_fd.setup (release; readers acquire)
+ *	SMQ_SG_PREPARE that filled a slot if that came before; NULL before these calls.
+ *	Referenced. Written once, under smqsg_fd.setup (release; readers acquire)
  *
  * Part of struct smqsg_fd. smqsg_owner_put() drops the reference when the file is released.
  */

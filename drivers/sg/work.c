@@ -18,8 +18,9 @@ int smqsg_work_start(void)
 {
 	/*
 	 * Unbound, and as many as possible at a time (512, or more on many CPUs): work items sleep
-	 * for tags, and those of one device should not delay those of another. Freezable: once a hibernation image exists, no command may be sent, because the resumed
-	 * system would send it again.
+	 * for tags, and those of one device should not delay those of another. Freezable: once a
+	 * hibernation image exists, no command may be sent, because the resumed system would send
+	 * it again.
 	 */
 	smqsg_send_wq = alloc_workqueue("smq_sg_send", WQ_UNBOUND | WQ_MEM_RECLAIM | WQ_FREEZABLE,
 					WQ_UNBOUND_MAX_ACTIVE);
