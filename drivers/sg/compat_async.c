@@ -154,6 +154,7 @@ ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count
 		return -ENOSYS;
 	if (count < smqsg_v3_size())
 		return -EINVAL;
+	WRITE_ONCE(fd->v3.written, true);
 	WRITE_ONCE(fd->v3.cmd_q, 1);
 	cmd = smqsg_cmd_alloc(fd, false);
 	if (!cmd)
@@ -231,8 +232,12 @@ static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  * @buf: where the struct sg_io_hdr goes; with SG_SET_FORCE_PACK_ID its pack_id selects the result
  * @count: bytes
  *
+ * A program that takes the node for an ordinary file, as dd and sg_dd do, gets -ENODATA rather than
+ * wait for a result for ever.
+ *
  * Return: @count; -EPERM: the credentials are not those that opened the file; -EAGAIN: with
- * O_NONBLOCK, there is no result yet; -ENODEV: the device is gone, and no result will come;
+ * O_NONBLOCK, there is no result yet; -ENODATA: without O_NONBLOCK, there has been no write() from
+ * which a result may come; -ENODEV: the device is gone, and no result will come;
  * -EINVAL: @count is less than a header; -EFAULT: header, sense or data could not be written, and
  * the result is lost.
  */
@@ -251,6 +256,8 @@ ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
 	if (!smqsg_v3_ready(fd, pack_id, &cmd)) {
 		if (fd->file->f_flags & O_NONBLOCK)
 			return -EAGAIN;
+		if (!READ_ONCE(v3->written) && !READ_ONCE(v3->keep_orphan))
+			return -ENODATA;
 		ret = wait_event_interruptible(v3->wait, smqsg_v3_ready(fd, pack_id, &cmd));
 	}
 	if (!cmd)

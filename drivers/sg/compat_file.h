@@ -33,6 +33,7 @@ struct smqsg_fd;
  * @timeout: SG_SET_TIMEOUT, in USER_HZ; only reported
  * @reserved: SG_SET_RESERVED_SIZE, in bytes; only reported
  * @force_pack_id: SG_SET_FORCE_PACK_ID: read() takes only a result with the pack_id in its header
+ * @written: write() was called: read() may wait
  * @cmd_q: SG_SET_COMMAND_Q; any header of interface 3 sets it
  * @keep_orphan: SG_SET_KEEP_ORPHAN: read() can fetch the result of an SG_IO whose caller was killed
  * @small: a page for the data of a small command, or NULL. Taken and put back by exchange (full
@@ -53,6 +54,7 @@ struct smqsg_v3 {
 	int timeout;
 	int reserved;
 	int force_pack_id;
+	bool written;
 	int cmd_q;
 	int keep_orphan;
 	void *small;

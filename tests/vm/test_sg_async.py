@@ -12,7 +12,7 @@ import time
 
 import pytest
 from kit import cdb, sgheader, sgio, smqsg
-from kit.host import loaded, wait_for
+from kit.host import loaded, run, wait_for
 from kit.sgheader import V3, Arena
 
 SET_FORCE_PACK_ID, GET_PACK_ID, GET_NUM_WAITING = 0x227b, 0x227c, 0x227d
@@ -144,11 +144,14 @@ def test_older_headers_are_refused(node):
 
 def test_read_waits_for_a_result(node, arena):
     """If there is no result, read() fails with EAGAIN if O_NONBLOCK is set. Otherwise it waits, and
-    a signal ends the wait."""
+    a signal ends the wait; but if there has been no write() it fails with ENODATA."""
     os.set_blocking(node, False)
     assert sgheader.read(node, V3(TUR), arena).error == errno.EAGAIN
     os.set_blocking(node, True)
     assert polled(node) == select.POLLOUT
+    assert sgheader.read(node, V3(TUR), arena).error == errno.ENODATA
+    assert not sgheader.write(node, V3(TUR), arena)
+    assert not sgheader.read(node, V3(TUR), arena).error
 
     def interrupt(_number, _frame):
         raise InterruptedError
@@ -158,6 +161,17 @@ def test_read_waits_for_a_result(node, arena):
     with pytest.raises(InterruptedError):
         os.read(node, 88)
     signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("program", (
+    "sg_dd if={} of=/dev/null bs=512 count=8", "sgm_dd if={} of=/dev/null bs=512 count=8",
+    "sgp_dd if={} of=/dev/null bs=512 count=8", "sg_read if={} bs=512 count=8",
+    "dd if={} of=/dev/null bs=512 count=8 status=none"), ids=lambda program: program.split()[0])
+def test_programs_that_read_the_node_as_a_file_end(lun, program):
+    """Programs that do not recognise the node, and read() it without a write(), end instead of
+    waiting for ever. All but sgm_dd report an error."""
+    done = run(*program.format(smqsg.node(lun)).split(), ok=False, limit=30)
+    assert done.returncode != 0 or program.startswith("sgm_dd")
 
 
 def test_short_read_keeps_the_result(node, arena):
