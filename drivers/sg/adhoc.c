@@ -53,7 +53,8 @@ struct smqsg_adhoc {
  *
  * Exists from when the command finds no place or no tag, until its data is unpinned. The dispatcher
  * sends the command later, from another address space, and the submitter may be stopped or gone by
- * then. So the submitter maps the data before the command waits.
+ * then. So the submitter maps the data before the command waits, to a request of its own if the
+ * data is in its memory: see smqsg_adhoc_map_user().
  */
 struct smqsg_adhoc_waiting {
 	struct smqsg_adhoc command;
@@ -119,6 +120,9 @@ static __always_inline int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct req
 	struct iov_iter iter;
 	int segments, ret;
 
+	if (!adhoc->fixed)
+		return 0;
+
 	ret = smq_uring_import_fixed(adhoc->address, adhoc->length, adhoc->out ? WRITE : READ,
 				     &iter, io->ioucmd, issue_flags);
 	if (ret < 0)
@@ -136,11 +140,17 @@ static __always_inline int smqsg_adhoc_map_fixed(struct smqsg_io *io, struct req
 	ret = blk_rq_map_user_iov(q, rq, NULL, &iter, gfp);
 	if (!ret)
 		io->user_bio = rq->bio;
-	return ret;
+	/* The caller takes -EAGAIN to mean that there is no tag. */
+	return ret == -EAGAIN ? -EIO : ret;
 }
 
+/*
+ * Maps data in the submitter's memory to a request without a tag, from which the request that is
+ * sent takes it over. The memory may be slow to come, or never come: a user decides that, by
+ * userfaultfd or a file of FUSE. So this is called while the command has neither a place nor a tag.
+ */
 static __always_inline int smqsg_adhoc_map_user(struct smqsg_io *io, struct request *rq,
-						const struct smqsg_adhoc *adhoc, gfp_t gfp)
+						const struct smqsg_adhoc *adhoc)
 {
 	int ret;
 
@@ -152,27 +162,14 @@ static __always_inline int smqsg_adhoc_map_user(struct smqsg_io *io, struct requ
 		pr_debug("ad hoc: iovecs of a 32-bit program, from a thread of io_uring\n");
 		return -EOPNOTSUPP;
 	}
-	ret = blk_rq_map_user_io(rq, NULL, u64_to_user_ptr(adhoc->address), adhoc->length, gfp,
-				 adhoc->iovecs, adhoc->iovecs, adhoc->iovecs,
+	ret = blk_rq_map_user_io(rq, NULL, u64_to_user_ptr(adhoc->address), adhoc->length,
+				 GFP_KERNEL_ACCOUNT, adhoc->iovecs, adhoc->iovecs, adhoc->iovecs,
 				 adhoc->out ? WRITE : READ);
-	if (!ret)
-		io->user_bio = rq->bio;
-	return ret;
-}
-
-/* Maps a command's data to a request. Called in the submitter's context. */
-static __always_inline int smqsg_adhoc_map(struct smqsg_io *io, struct request *rq,
-					   const struct smqsg_adhoc *adhoc, gfp_t gfp,
-					   unsigned int issue_flags)
-{
-	int ret;
-
-	if (!adhoc->length)
-		return 0;
-	ret = adhoc->fixed ? smqsg_adhoc_map_fixed(io, rq, adhoc, gfp, issue_flags) :
-		smqsg_adhoc_map_user(io, rq, adhoc, gfp);
-	/* The caller takes -EAGAIN to mean that there is no tag. */
-	return ret == -EAGAIN ? -EIO : ret;
+	if (ret)
+		return ret;
+	smq_rq_of_no_queue(rq);
+	io->user_bio = rq->bio;
+	return 0;
 }
 
 /*
@@ -318,19 +315,26 @@ static __always_inline void smqsg_adhoc_fill_request(struct smqsg_io *io, struct
 	rq->end_io_data = io;
 }
 
-/* Sends a command for which a place is reserved. Returns -EAGAIN if there is no tag. */
+/*
+ * Sends a command for which a place is reserved. @mapped: the request to which its data is mapped;
+ * NULL: it has none, or its data is in a registered buffer. Returns -EAGAIN if there is no tag.
+ */
 static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
-			     unsigned int issue_flags)
+			     const struct request *mapped, unsigned int issue_flags)
 {
 	struct request *rq = smqsg_adhoc_request(io, adhoc, BLK_MQ_REQ_NOWAIT);
 	int ret;
 
 	if (IS_ERR(rq))
 		return PTR_ERR(rq);
-	ret = smqsg_adhoc_map(io, rq, adhoc, GFP_KERNEL, issue_flags);
-	if (unlikely(ret)) {
-		blk_mq_free_request(rq);
-		return ret;
+	if (mapped) {
+		smq_rq_take_data(rq, mapped);
+	} else {
+		ret = smqsg_adhoc_map_fixed(io, rq, adhoc, GFP_KERNEL, issue_flags);
+		if (unlikely(ret)) {
+			blk_mq_free_request(rq);
+			return ret;
+		}
 	}
 	smqsg_bioless_prepare_mapped(io->fd, rq);
 	smqsg_adhoc_fill_request(io, rq, adhoc);
@@ -387,34 +391,35 @@ static unsigned long smqsg_adhoc_pages(const struct smqsg_adhoc *adhoc)
 			       DIV_ROUND_UP(adhoc->length, PAGE_SIZE) + 1;
 }
 
-/*
- * Maps the data of a command that is about to wait. Clears the pointers to the disk that the kernel
- * may have set in the bios: a waiting command does not keep the device, so they could become
- * invalid.
- */
+/* Gives a command that is about to wait its data. @mapped: as for smqsg_adhoc_issue(). */
 static int smqsg_adhoc_map_waiting(struct smqsg_io *io, struct smqsg_adhoc_waiting *waiting,
-				   unsigned int issue_flags)
+				   const struct request *mapped, unsigned int issue_flags)
 {
 	struct request *data = &waiting->data;
-	struct bio *bio;
 	int ret;
 
 	blk_rq_init(io->fd->q, data);
 	data->cmd_flags = smqsg_adhoc_op(&waiting->command);
-	ret = smqsg_adhoc_map(io, data, &waiting->command, GFP_KERNEL_ACCOUNT, issue_flags);
-	for (bio = data->bio; !ret && bio; bio = bio->bi_next)
-		bio->bi_bdev = NULL;
+	if (mapped) {
+		smq_rq_take_data(data, mapped);
+		return 0;
+	}
+	ret = smqsg_adhoc_map_fixed(io, data, &waiting->command, GFP_KERNEL_ACCOUNT, issue_flags);
+	if (!ret)
+		smq_rq_of_no_queue(data);
 	return ret;
 }
 
-/* Makes a command wait for a place or a tag. Process context, of the submitter. */
+/*
+ * Makes a command wait for a place or a tag. @mapped: as for smqsg_adhoc_issue(). Process context,
+ * of the submitter, which must not sleep until there is a place: it submits other commands too.
+ */
 static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
-				     unsigned int issue_flags)
+				     const struct request *mapped, unsigned int issue_flags)
 {
 	struct smqsg_adhoc_waiting *waiting;
 	int ret;
 
-	/* Check this first: if the command cannot wait, its memory need not be pinned. */
 	if (smqsg_wait_full(io->fd))
 		return smqsg_wait_refused(io->fd);
 	waiting = kmalloc(sizeof(*waiting), GFP_KERNEL_ACCOUNT);
@@ -426,7 +431,7 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 		kfree(waiting);
 		return smqsg_wait_refused(io->fd);
 	}
-	ret = smqsg_adhoc_map_waiting(io, waiting, issue_flags);
+	ret = smqsg_adhoc_map_waiting(io, waiting, mapped, issue_flags);
 	if (ret)
 		goto out_free;
 	io->adhoc = waiting;
@@ -441,11 +446,46 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 	if (!ret)
 		return 0;
 	io->adhoc = NULL;
-	if (io->user_bio)
-		blk_rq_unmap_user(io->user_bio);
 out_free:
 	smqsg_adhoc_waited(waiting);
 	return ret;
+}
+
+/* Sends a command or makes it wait. @mapped: as for smqsg_adhoc_issue(). */
+static __always_inline int smqsg_adhoc_send(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
+					    const struct request *mapped, unsigned int issue_flags)
+{
+	int ret;
+
+	if (likely(smqsg_reserve(io->fd, 1))) {
+		ret = smqsg_adhoc_issue(io, adhoc, mapped, issue_flags);
+		if (likely(!ret))
+			return 0;
+		smqsg_unreserve(io->fd, 1);
+		if (ret != -EAGAIN)
+			return ret;
+	}
+	return smqsg_adhoc_wait(io, adhoc, mapped, issue_flags);
+}
+
+/*
+ * Sends a command with data in the submitter's memory. Has a request on its stack: other commands
+ * do not need it.
+ */
+static noinline int smqsg_adhoc_send_user(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
+					  unsigned int issue_flags)
+{
+	struct request mapped = {
+		.q = io->fd->q,
+		.cmd_flags = smqsg_adhoc_op(adhoc) |
+			     (smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0),
+	};
+	int ret = smqsg_adhoc_map_user(io, &mapped, adhoc);
+
+	/* The caller takes -EAGAIN to mean that the command may not wait. */
+	if (unlikely(ret))
+		return ret == -EAGAIN ? -EIO : ret;
+	return smqsg_adhoc_send(io, adhoc, &mapped, issue_flags);
 }
 
 static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
@@ -456,15 +496,9 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 	ret = smqsg_adhoc_read(io, &adhoc);
 	if (ret)
 		return ret;
-	if (likely(smqsg_reserve(io->fd, 1))) {
-		ret = smqsg_adhoc_issue(io, &adhoc, issue_flags);
-		if (likely(!ret))
-			return 0;
-		smqsg_unreserve(io->fd, 1);
-		if (ret != -EAGAIN)
-			return ret;
-	}
-	return smqsg_adhoc_wait(io, &adhoc, issue_flags);
+	if (adhoc.length && !adhoc.fixed)
+		return smqsg_adhoc_send_user(io, &adhoc, issue_flags);
+	return smqsg_adhoc_send(io, &adhoc, NULL, issue_flags);
 }
 
 /**
@@ -495,6 +529,10 @@ int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 	ret = smqsg_adhoc_start(io, issue_flags);
 	if (likely(!ret))
 		return -EIOCBQUEUED;
+	if (io->user_bio) {
+		smqsg_bio_unsent(io->user_bio);
+		blk_rq_unmap_user(io->user_bio);
+	}
 	smqsg_io_put(io);
 	if (ret != -EAGAIN)
 		return ret;

@@ -62,14 +62,15 @@ static void smqsg_cmd_work(struct work_struct *work)
  * @fd: the file
  * @sync: for SG_IO
  *
- * Return: the command, with all other fields 0; NULL if there is no memory.
+ * Return: the command, with all other fields 0 except for smqsg_data.mapped, which is undefined;
+ * NULL if there is no memory.
  */
 struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 {
 	struct smqsg_cmd *cmd = xchg(&fd->v3.spare, NULL);
 
 	if (cmd)
-		memset(cmd, 0, sizeof(*cmd));
+		memset(cmd, 0, offsetof(struct smqsg_cmd, data.mapped));
 	else
 		cmd = kzalloc(sizeof(*cmd), GFP_KERNEL_ACCOUNT);
 	if (!cmd)
@@ -248,28 +249,27 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 
 /**
  * smqsg_cmd_start() - sends a command, for which a place has been reserved
- * @cmd: the command
- * @xfer: its data and how it is to be sent
+ * @cmd: the command, with its data mapped
+ * @xfer: how it is to be sent
  *
  * Return: 0 if the command was sent: smqsg_cmd_ended() will be called for it. Else an errno, and
- * the place is given back. The caller's context; sleeps for a tag.
+ * the place is given back. The caller's context; sleeps for a tag. Does not access the caller's
+ * memory, which could keep the place and the tag for any time.
  */
 int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 {
 	struct scsi_device *sdev = cmd->fd->sdev;
 	struct scsi_cmnd *scmd;
 	struct request *rq;
-	int ret, token = -1;
+	int token = -1;
 
 	rq = scsi_alloc_request(sdev->request_queue,
 				xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
 	if (IS_ERR(rq)) {
-		ret = PTR_ERR(rq);
-		goto out_release;
+		smqsg_unreserve(cmd->fd, 1);
+		return PTR_ERR(rq);
 	}
-	ret = smqsg_data_map(&cmd->data, cmd->fd, rq, xfer);
-	if (ret)
-		goto out_free;
+	smqsg_data_give(&cmd->data, cmd->fd, rq);
 
 	scmd = blk_mq_rq_to_pdu(rq);
 	memcpy(scmd->cmnd, cmd->cdb, cmd->cdb_len);
@@ -284,12 +284,6 @@ int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	if (!SMQ_CAN_HOLD || xfer->at_tail || !smqsg_direct_issue_fresh(rq, &token))
 		blk_execute_rq_nowait(rq, !xfer->at_tail);
 	return 0;
-
-out_free:
-	blk_mq_free_request(rq);
-out_release:
-	smqsg_unreserve(cmd->fd, 1);
-	return ret;
 }
 
 /**

@@ -5,6 +5,7 @@
 #ifndef SMQSG_COMPAT_CMD_H
 #define SMQSG_COMPAT_CMD_H
 
+#include <linux/blk-mq.h>
 #include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/sizes.h>
@@ -13,10 +14,8 @@
 #include <scsi/scsi_cmnd.h>
 #include <scsi/sg.h>
 
-struct bio;
 struct file;
 struct page;
-struct request;
 struct sg_io_v4;
 struct smqsg_fd;
 struct smqsg_v3;
@@ -51,7 +50,7 @@ struct smqsg_xfer {
 
 /**
  * struct smqsg_data - the data of a command, mapped
- * @bio: the request's bio as it was before the command ran
+ * @bio: the bio of @mapped, which the command's request takes over; or NULL
  * @pages: pages through which the data is copied, or NULL
  * @nr_pages: elements of @pages
  * @order: allocation order of each of @pages
@@ -60,6 +59,10 @@ struct smqsg_xfer {
  *	fields above are not used
  * @back: the caller's memory to which @small is copied when the command has ended, or NULL
  * @small_len: bytes of data in @small
+ * @mapped: a request to which the data is mapped, because the block layer maps memory only to a
+ *	request. It has no tag and is never sent. Set if @bio is
+ * @small_bio: a bio of @small, if the mid-layer has to prepare the command
+ * @small_vec: the array of @small_bio
  */
 struct smqsg_data {
 	struct bio *bio;
@@ -70,6 +73,13 @@ struct smqsg_data {
 	void *small;
 	void __user *back;
 	unsigned int small_len;
+	union {
+		struct request mapped;
+		struct {
+			struct bio small_bio;
+			struct bio_vec small_vec;
+		};
+	};
 };
 
 enum smqsg_cmd_state {
@@ -93,7 +103,6 @@ enum smqsg_cmd_state {
  * @hdr: the caller's header, later with the results
  * @cdb: the command descriptor block
  * @cdb_len: bytes of @cdb
- * @data: the command's data
  * @result: scsi_cmnd.result
  * @resid: bytes that were not transferred
  * @sense_len: valid bytes of @sense; the others are 0
@@ -103,6 +112,8 @@ enum smqsg_cmd_state {
  * @done: completed at the command's end; the caller of SG_IO waits for it
  * @work: for a command whose caller is gone: unmaps the data, then frees the command or makes its
  *	result available to read()
+ * @data: the command's data. The last field, because the end of it, from smqsg_data.mapped on, is
+ *	not cleared for each command
  *
  * The caller that fetches the result frees the command, or keeps its memory in smqsg_v3.spare. If
  * no caller will fetch the result, @work frees the command.
@@ -119,7 +130,6 @@ struct smqsg_cmd {
 	struct sg_io_hdr hdr;
 	u8 cdb[sizeof_field(struct scsi_cmnd, cmnd)];
 	u8 cdb_len;
-	struct smqsg_data data;
 	int result;
 	unsigned int resid;
 	unsigned int sense_len;
@@ -128,12 +138,14 @@ struct smqsg_cmd {
 	unsigned int duration;
 	struct completion done;
 	struct work_struct work;
+	struct smqsg_data data;
 };
 
 /* compat_data.c */
 
-int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq,
-		   const struct smqsg_xfer *xfer);
+int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, const struct smqsg_xfer *xfer);
+void smqsg_data_give(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq);
+void smqsg_data_unsent(struct smqsg_data *data);
 int smqsg_data_unmap(struct smqsg_data *data, struct smqsg_v3 *v3);
 
 /* compat_cmd.c */

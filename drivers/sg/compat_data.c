@@ -5,6 +5,10 @@
  *
  * This module's pages are first filled from the caller's memory, whatever the direction of the
  * transfer: so bytes that the device does not write keep the caller's values.
+ *
+ * The caller's memory may be slow to come, or never come: a user decides that, by userfaultfd or a
+ * file of FUSE. So it is accessed only while the command has neither a place nor a tag: before it
+ * gets them, and when its request has been freed.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -16,6 +20,7 @@
 
 #include "bioless.h"
 #include "compat_cmd.h"
+#include "io.h"
 #include "sg.h"
 
 /* Preferred order of this module's pages: large pages need fewer segments. */
@@ -137,7 +142,7 @@ static void smqsg_small_put(void *small, struct smqsg_v3 *v3)
  * Copies little data through a page of this module, which costs less than pinning the caller's
  * page. The page is filled from the caller's memory first, for the reason at the top of this file.
  */
-static int smqsg_data_small(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq,
+static int smqsg_data_small(struct smqsg_data *data, struct smqsg_fd *fd,
 			    const struct smqsg_xfer *xfer)
 {
 	void *small = xchg(&fd->v3.small, NULL);
@@ -153,43 +158,41 @@ static int smqsg_data_small(struct smqsg_data *data, struct smqsg_fd *fd, struct
 	data->small = small;
 	data->small_len = xfer->len;
 	data->back = xfer->out ? NULL : xfer->addr;
-	smqsg_bioless_prepare_one(fd, rq, virt_to_page(small), 0, xfer->len);
 	return 0;
 }
 
 /* Whether data can be copied through one page: it is one piece, and the device takes that much. */
-static bool smqsg_data_is_small(struct smqsg_fd *fd, struct request *rq,
-				const struct smqsg_xfer *xfer)
+static bool smqsg_data_is_small(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
 	return xfer->copy && xfer->len <= SMQSG_SMALL && !xfer->iovec_count && !xfer->no_memory &&
-	       xfer->len <= queue_max_hw_sectors(rq->q) << SECTOR_SHIFT &&
-	       smqsg_bioless_may(fd, rq);
+	       xfer->len <= queue_max_hw_sectors(fd->q) << SECTOR_SHIFT && fd->slots.list;
 }
 
 /**
- * smqsg_data_map() - gives a request its data
- * @data: cleared
+ * smqsg_data_map() - maps a command's data, before the command has a place and a request
+ * @data: cleared, but for smqsg_data.mapped
  * @fd: the file
- * @rq: the request, without data
  * @xfer: where the data is
  *
  * Return: 0; -EINVAL: more data than the device takes in one command, or a wrong iovec; -EFAULT;
- * -ENOMEM. Called in the caller's context.
+ * -ENOMEM. Called in the caller's context; sleeps as long as the caller's memory does not come.
  */
-int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq,
-		   const struct smqsg_xfer *xfer)
+int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
-	int dir = rq_data_dir(rq) == READ ? ITER_DEST : ITER_SOURCE;
+	int dir = xfer->out ? ITER_SOURCE : ITER_DEST;
 	struct iovec fast[UIO_FASTIOV], *iov = fast;
+	struct request *rq = &data->mapped;
 	struct iov_iter iter;
 	int ret;
 
-	if (!xfer->len) {
-		smqsg_bioless_prepare_mapped(fd, rq);
+	if (!xfer->len)
 		return 0;
-	}
-	if (smqsg_data_is_small(fd, rq, xfer))
-		return smqsg_data_small(data, fd, rq, xfer);
+	if (smqsg_data_is_small(fd, xfer))
+		return smqsg_data_small(data, fd, xfer);
+	*rq = (struct request) {
+		.q = fd->q,
+		.cmd_flags = xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN,
+	};
 	if (xfer->iovec_count) {
 		ret = import_iovec(dir, xfer->addr, xfer->iovec_count, UIO_FASTIOV, &iov, &iter);
 		if (ret < 0)
@@ -206,9 +209,47 @@ int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, struct request 
 	}
 	ret = smqsg_data_map_iter(data, rq, &iter, xfer->no_memory);
 	kfree(iov);
-	if (!ret)
-		data->bio = rq->bio;
-	return ret;
+	if (ret)
+		return ret;
+	smq_rq_of_no_queue(rq);
+	data->bio = rq->bio;
+	return 0;
+}
+
+/**
+ * smqsg_data_give() - gives a request its data
+ * @data: the data, as smqsg_data_map() has left it
+ * @fd: the file
+ * @rq: the request, without data
+ *
+ * Does not access the caller's memory. Process context.
+ */
+void smqsg_data_give(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq)
+{
+	if (data->bio) {
+		smq_rq_take_data(rq, &data->mapped);
+	} else if (!data->small) {
+		smqsg_bioless_prepare_mapped(fd, rq);
+	} else if (smqsg_bioless_may(fd, rq)) {
+		smqsg_bioless_prepare_one(fd, rq, virt_to_page(data->small), 0, data->small_len);
+	} else {
+		smqsg_bio_init(&data->small_bio);
+		data->small_vec = (struct bio_vec) {
+			.bv_page = virt_to_page(data->small),
+			.bv_len = data->small_len,
+		};
+		smqsg_io_arm(&data->small_bio, rq, &data->small_vec, 0, data->small_len, 1);
+	}
+}
+
+/**
+ * smqsg_data_unsent() - makes smqsg_data_unmap() copy nothing to the caller
+ * @data: the data of a command that was not sent, or all zeroes
+ */
+void smqsg_data_unsent(struct smqsg_data *data)
+{
+	smqsg_bio_unsent(data->bio);
+	data->back = NULL;
 }
 
 /**

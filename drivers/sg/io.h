@@ -165,4 +165,14 @@ static __always_inline void smqsg_io_arm(struct bio *bio, struct request *rq,
 	smq_rq_set_bio(rq, bio, segments);
 }
 
+/*
+ * Makes blk_rq_unmap_user() copy nothing to the caller's memory, and not mark it as written: the
+ * command of these bios was not sent.
+ */
+static inline void smqsg_bio_unsent(struct bio *bio)
+{
+	for (; bio; bio = bio->bi_next)
+		bio->bi_opf = (bio->bi_opf & ~(blk_opf_t)REQ_OP_MASK) | REQ_OP_DRV_OUT;
+}
+
 #endif /* SMQSG_IO_H */

@@ -187,6 +187,21 @@ static inline void smq_rq_take_data(struct request *rq, const struct request *fr
 #endif
 }
 
+/**
+ * smq_rq_of_no_queue() - lets data stay mapped to a request that holds no reference to its queue
+ * @rq: a request without a tag
+ *
+ * Clears the pointers to the disk that the kernel may have set in the bios: the disk may be freed
+ * before the data is used.
+ */
+static inline void smq_rq_of_no_queue(struct request *rq)
+{
+	struct bio *bio;
+
+	for (bio = rq->bio; bio; bio = bio->bi_next)
+		bio->bi_bdev = NULL;
+}
+
 /*
  * The request flag that belongs to the tag and not to the present use of the request. 6.9 removed
  * it.
