@@ -200,12 +200,18 @@ void conv_lun_exit(struct smq_host *host, struct scsi_device *upper)
 	mutex_unlock(&conv_lock);
 }
 
-/* Copies the quirks that the lower LLD and the kernel's lists have set for the lower device. */
+/*
+ * Copies the quirks that the lower LLD and the kernel's lists have set for the lower device.
+ * tests/host/test_conv_copies.py lists the members that are not copied, with the reasons.
+ */
 static void conv_copy_quirks(struct scsi_device *upper, const struct scsi_device *lower)
 {
 	upper->manage_system_start_stop = lower->manage_system_start_stop;
 	upper->manage_runtime_start_stop = lower->manage_runtime_start_stop;
 	upper->manage_shutdown = lower->manage_shutdown;
+	upper->force_runtime_start_on_system_start = lower->force_runtime_start_on_system_start;
+	upper->scsi_level = lower->scsi_level;
+	upper->lockable = lower->lockable;
 	upper->use_10_for_rw = lower->use_10_for_rw;
 	upper->use_10_for_ms = lower->use_10_for_ms;
 	upper->set_dbd_for_ms = lower->set_dbd_for_ms;
@@ -233,7 +239,10 @@ static void conv_copy_quirks(struct scsi_device *upper, const struct scsi_device
 	upper->broken_fua = lower->broken_fua;
 	upper->unmap_limit_for_ws = lower->unmap_limit_for_ws;
 	upper->ignore_media_change = lower->ignore_media_change;
+	upper->silence_suspend = lower->silence_suspend;
+	upper->no_vpd_size = lower->no_vpd_size;
 	upper->eh_timeout = lower->eh_timeout;
+	smq_sdev_copy_quirks(upper, lower);
 }
 
 int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
@@ -244,7 +253,7 @@ int conv_lun_configure(struct smq_host *host, struct scsi_device *upper,
 
 	/* A command within these limits fits the lower device, and so does its scatterlist. */
 	conv_limits_take(cu->cl, lim);
-	smq_queue_copy_stable(upper->request_queue, lim, lower->request_queue);
+	smq_queue_copy_flags(upper->request_queue, lim, lower->request_queue);
 	conv_copy_quirks(upper, lower);
 	if (lower->request_queue->rq_timeout)
 		blk_queue_rq_timeout(upper->request_queue, lower->request_queue->rq_timeout);

@@ -142,17 +142,38 @@ static inline int smq_queue_set_limits(struct request_queue *q, unsigned int sec
 }
 
 /*
- * Copies to a queue that is being configured with @lim whether data must not change while it is
- * being written. iscsi_tcp with a data digest needs that.
+ * Copies to a queue that is being configured with @lim what the lower LLD asked for: that data must
+ * not change while it is being written (iscsi_tcp with a data digest needs that), and that requests
+ * are not merged (megaraid_sas and mpt3sas for NVMe). tests/host/test_conv_copies.py lists all
+ * flags.
  */
-static inline void smq_queue_copy_stable(struct request_queue *q, struct queue_limits *lim,
-					 const struct request_queue *from)
+static inline void smq_queue_copy_flags(struct request_queue *q, struct queue_limits *lim,
+					const struct request_queue *from)
 {
 #ifdef BLK_FEAT_STABLE_WRITES
 	lim->features |= from->limits.features & BLK_FEAT_STABLE_WRITES;
 #else
 	if (test_bit(QUEUE_FLAG_STABLE_WRITES, &from->queue_flags))
 		blk_queue_flag_set(QUEUE_FLAG_STABLE_WRITES, q);
+#endif
+	if (test_bit(QUEUE_FLAG_NOMERGES, &from->queue_flags))
+		blk_queue_flag_set(QUEUE_FLAG_NOMERGES, q);
+}
+
+/* Copies the quirks of a device that not every kernel has. */
+static inline void smq_sdev_copy_quirks(struct scsi_device *sdev, const struct scsi_device *from)
+{
+#ifdef SMQ_HAVE_USE_16_FOR_SYNC
+	sdev->use_16_for_sync = from->use_16_for_sync;
+#endif
+#ifdef SMQ_HAVE_NO_START_ON_RESUME
+	sdev->no_start_on_resume = from->no_start_on_resume;
+#endif
+#ifdef SMQ_HAVE_MANAGE_RESTART
+	sdev->manage_restart = from->manage_restart;
+#endif
+#ifdef SMQ_HAVE_IS_ATA
+	sdev->is_ata = from->is_ata;
 #endif
 }
 

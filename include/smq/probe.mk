@@ -33,6 +33,10 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_PHYS_GAP,linux/blk-mq.h,phys_gap_bit) \
 	$(call smq-probe,SMQ_HAVE_MAP_KERN_RQ,linux/blk-mq.h,void *kbuf) \
 	$(call smq-probe,SMQ_HAVE_SCSI_DRIVER_PROBE,scsi/scsi_driver.h,int (*probe)(struct scsi_device *)) \
+	$(call smq-probe,SMQ_HAVE_USE_16_FOR_SYNC,scsi/scsi_device.h,unsigned use_16_for_sync:1) \
+	$(call smq-probe,SMQ_HAVE_NO_START_ON_RESUME,scsi/scsi_device.h,unsigned no_start_on_resume:1) \
+	$(call smq-probe,SMQ_HAVE_MANAGE_RESTART,scsi/scsi_device.h,unsigned manage_restart:1) \
+	$(call smq-probe,SMQ_HAVE_IS_ATA,scsi/scsi_device.h,unsigned is_ata:1) \
 	$(call smq-probe,SMQ_HAVE_BDEV_FILE,linux/blkdev.h,bdev_file_open_by_dev) \
 	$(call smq-probe,SMQ_HAVE_LIMITS_UPDATE,linux/blkdev.h,queue_limits_commit_update) \
 	$(call smq-probe,SMQ_HAVE_LIMITS_PAD,linux/blkdev.h,lim->dma_pad_mask) \

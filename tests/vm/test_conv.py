@@ -77,12 +77,21 @@ def test_claim_and_release(lower):
         fio(lower.sd, **VERIFIED | {"verify_only": True})
 
 
-def test_stable_writes_of_the_lower_queue(lower):
-    """If data must not change while the lower driver writes it, the upper queue says so too."""
-    (lower.queue / "stable_writes").write_text("1", encoding="ascii")
+def test_flags_of_the_lower_queue(lower):
+    """If the lower driver needs data that does not change while it is written, or requests that are
+    not merged, the upper queue says so too."""
+    flags = {"stable_writes": "1", "nomerges": "2"}
+    before = {name: (lower.queue / name).read_text(encoding="ascii") for name in flags}
+    for name, value in flags.items():
+        (lower.queue / name).write_text(value, encoding="ascii")
     upper = claim(lower)
-    assert (upper.queue / "stable_writes").read_text(encoding="ascii") == "1\n"
-    release(lower)
+    try:
+        for name, value in flags.items():
+            assert (upper.queue / name).read_text(encoding="ascii") == value + "\n"
+    finally:
+        lower = release(lower)
+        for name, value in before.items():
+            (lower.queue / name).write_text(value, encoding="ascii")
 
 
 def test_luns_of_one_host_share_an_upper_host(lower):
