@@ -100,7 +100,7 @@ static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
 	memset(adhoc->cdb, 0, sizeof(adhoc->cdb));
 	if (copy_from_user(adhoc->cdb, u64_to_user_ptr(request), request_len))
 		return -EFAULT;
-	if (!smqsg_cmd_allowed(adhoc->cdb, adhoc->length, adhoc->out,
+	if (!smqsg_cmd_allowed(io->fd->sdev->type, adhoc->cdb, adhoc->length, adhoc->out,
 			       io->ioucmd->file->f_mode & FMODE_WRITE))
 		return -EPERM;
 	io->response = READ_ONCE(sqe->response);

@@ -29,7 +29,8 @@ static int smqsg_cdb(struct smqsg_cmd *cmd, const void __user *from, unsigned in
 {
 	if (copy_from_user(cmd->cdb, from, min_t(unsigned int, len, sizeof(cmd->cdb))))
 		return -EFAULT;
-	if (!smqsg_cmd_allowed(cmd->cdb, length, out, cmd->fd->file->f_mode & FMODE_WRITE))
+	if (!smqsg_cmd_allowed(cmd->fd->sdev->type, cmd->cdb, length, out,
+			       cmd->fd->file->f_mode & FMODE_WRITE))
 		return -EPERM;
 	if (len > sizeof(cmd->cdb))
 		return -EINVAL;

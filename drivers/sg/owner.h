@@ -10,6 +10,8 @@
 #include <smq/cdb_direction.h>
 #include <smq/compat.h>
 
+#include "rights.h"
+
 /**
  * struct smqsg_fd_owner - owner of a file's slots
  * @cred: credentials of the caller of the first SMQ_SG_BUFFER that lent a buffer, or of the first
@@ -28,6 +30,7 @@ void smqsg_owner_put(struct smqsg_fd_owner *file);
 
 /**
  * smqsg_cmd_allowed() - whether a file may send a command
+ * @type: the device's type
  * @cdb: its CDB, of 6 bytes at least
  * @length: length of its data in bytes
  * @out: the data goes to the device
@@ -35,13 +38,14 @@ void smqsg_owner_put(struct smqsg_fd_owner *file);
  *
  * The kernel's filter checks only the opcode. But some targets act on the direction of the data:
  * they execute a READ with data-out as a WRITE. So without CAP_SYS_RAWIO, data-out needs a file
- * that is open for writing, and the data must go in a direction that the opcode has. Process
- * context.
+ * that is open for writing, and the data must go in a direction that the opcode has; and the
+ * opcode must be in the table of rights.h. Process context.
  */
-static __always_inline bool smqsg_cmd_allowed(u8 *cdb, u32 length, bool out, bool writable)
+static __always_inline bool smqsg_cmd_allowed(u8 type, u8 *cdb, u32 length, bool out, bool writable)
 {
-	if (length && ((out && !writable) ||
-		       smq_cdb_misdirected(cdb[0], out ? DMA_TO_DEVICE : DMA_FROM_DEVICE)) &&
+	if (((length && ((out && !writable) ||
+			 smq_cdb_misdirected(cdb[0], out ? DMA_TO_DEVICE : DMA_FROM_DEVICE))) ||
+	     smqsg_needs_rawio(cdb[0], type, writable)) &&
 	    !capable(CAP_SYS_RAWIO))
 		return false;
 	return smq_cmd_allowed(cdb, writable);

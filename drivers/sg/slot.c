@@ -330,12 +330,12 @@ static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 		smqsg_slot_check_data(fd, number, desc, field);
 	if (ret || !desc->cdb_len)
 		return ret;
-	if (!smqsg_cmd_allowed(desc->cdb, desc->length, out, writable))
+	if (!smqsg_cmd_allowed(fd->sdev->type, desc->cdb, desc->length, out, writable))
 		return smqsg_refuse(field, CDB, -EPERM,
 				    "slot %u cdb: opcode %#x, direction %u needs CAP_SYS_RAWIO%s",
 				    number, desc->cdb[0], desc->direction,
-				    smqsg_cmd_allowed(desc->cdb, desc->length, out, true) ?
-				    " or a file open for writing" : "");
+				    smqsg_cmd_allowed(fd->sdev->type, desc->cdb, desc->length, out,
+						      true) ? " or a file open for writing" : "");
 	if (desc->length) {
 		ret = smqsg_slot_data(fd, number, desc, slot, used, field);
 		if (ret)

@@ -15,10 +15,14 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgheader, sgio, smqsg
+from kit.adhoc import push_adhoc
 from kit.child import as_nobody, running
 from kit.host import loaded, run, wait_for
 from kit.sgheader import V3, V4, Arena
+from kit.slots import SlotFile
+from kit.slots import command as slot_of
 from kit.slowdisk import slow_disk
+from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 READ = V3(cdb.blocks(cdb.READ_10, 0, 1), 512)
@@ -59,6 +63,9 @@ def slow(path):
 FILTERED = {"PERSISTENT RESERVE IN": bytes([0x5e, *bytes(6), 0, 24, 0]),
             "vendor specific": bytes([0xc1, *bytes(9)]),
             "WRITE BUFFER": bytes([0x3b, *bytes(9)])}
+# The kernel's filter takes these for commands of MMC.
+OF_MMC = {"SANITIZE": bytes([0x48, 2, *bytes(8)]), "MAINTENANCE OUT": bytes([0xa4, 10, *bytes(10)]),
+          "START STOP UNIT": bytes([0x1b, *bytes(5)])}
 
 
 @pytest.mark.smoke
@@ -82,11 +89,17 @@ def test_command_filter_applies_without_cap_sys_rawio(path, arena, flags):
                 return 1
             if sgheader.sg_io(fd, V4(command, size), arena).error:
                 return 2
-        for command in FILTERED.values():
+        for command in (*FILTERED.values(), *OF_MMC.values()):
             if sgheader.sg_io(fd, V3(command), arena).error != errno.EPERM:
                 return 3
             if sgheader.sg_io(fd, V4(command), arena).error != errno.EPERM:
                 return 4
+        with SlotFile(path, 1, flags=flags) as file, \
+                Ring(flags=SETUP_SQE128 | SETUP_CQE32) as ring:
+            keep = [push_adhoc(ring, file.fd, command) for command in OF_MMC.values()]
+            ring.submit()
+            if {result for _, result in ring.wait(len(keep))} != {-errno.EPERM}:
+                return 10
         expected = 0 if flags == os.O_RDWR else errno.EPERM
         if sgheader.sg_io(fd, V3(write, dout=bytes(512)), arena).error != expected:
             return 5
@@ -101,6 +114,64 @@ def test_command_filter_applies_without_cap_sys_rawio(path, arena, flags):
         except OSError as error:
             return 0 if error.errno == errno.EACCES else 9
     assert as_nobody(work) == 0
+
+
+# What a user may send to a disk, from a file open for reading, and what else from one that is also
+# open for writing.
+READS = bytes.fromhex("00 03 08 12 1a 1c 25 28 2f 37 3c 3e 4d 5a 88 8f 95 9e a0 a3 a8")
+WRITES = bytes.fromhex("0a 2a 2e 35 3f 41 8a 93 aa ae")
+
+
+def prepared(node, flags):
+    """The opcodes that a user may prepare, without data."""
+    with SlotFile(node, 1, flags=flags) as file:
+        return {opcode for opcode in range(256)
+                if not file.try_prepare([slot_of(bytes([opcode, *bytes(15)]))])[0]}
+
+
+@pytest.mark.smoke
+def test_table_of_opcodes(path):
+    """To a disk a user may send reads, verifies, inquiries and, with write permission, writes. To a
+    CD drive the user may send whatever the kernel's filter allows."""
+    os.chmod(path, 0o666)
+
+    def work():
+        assert prepared(path, os.O_RDONLY) == set(READS)
+        assert prepared(path, os.O_RDWR) == {*READS, *WRITES}
+        return 0
+    assert as_nobody(work) == 0
+
+
+@contextmanager
+def cd_drive():
+    """The node of another host of scsi_debug, whose device is a CD drive."""
+    driver, nodes = Path("/sys/bus/pseudo/drivers/scsi_debug"), Path("/sys/class/smq_sg")
+
+    def drives():
+        return [node.name for node in nodes.iterdir()
+                if (node / "device/type").read_text(encoding="ascii").strip() == "5"]
+    (driver / "ptype").write_text("5", encoding="ascii")
+    (driver / "add_host").write_text("1", encoding="ascii")
+    try:
+        yield f"/dev/{wait_for('a CD drive', drives)[0]}"
+    finally:
+        (driver / "add_host").write_text("-1", encoding="ascii")
+        (driver / "ptype").write_text("0", encoding="ascii")
+        wait_for("no CD drive", lambda: not drives())
+
+
+def test_table_of_opcodes_of_a_cd_drive(lun):
+    """The filter was made for CD drives: there it applies unchanged."""
+    assert lun
+    with cd_drive() as node:
+        os.chmod(node, 0o666)
+
+        def work():
+            found = prepared(node, os.O_RDONLY)
+            assert {0x48, 0xa4, 0x1b, 0xbe, *READS} <= found and not found & set(WRITES)
+            assert {0x04, 0xa1, *READS, *WRITES} <= prepared(node, os.O_RDWR)
+            return 0
+        assert as_nobody(work) == 0
 
 
 def test_root_may_send_any_command(path, arena):

@@ -268,7 +268,9 @@ struct smq_sg_slot {
  *
  * For SMQ_SG_PREPARE. Without CAP_SYS_RAWIO the CDB must pass the kernel's filter for SG_IO, data
  * to the device needs a file that is open for writing, whatever the opcode, and the data must have
- * the direction of the opcode (SPC-5, SBC-4). The same holds for ad hoc commands and SG_IO. All
+ * the direction of the opcode (SPC-5, SBC-4); and if the device is no CD drive, the opcode must be
+ * a read, verify or inquiry, or, with a file that is open for writing, a write or SYNCHRONIZE
+ * CACHE. The same holds for ad hoc commands and SG_IO. All
  * slots of a file belong to the credentials of the first call that lent a buffer or filled a slot.
  * A caller with other credentials may not lend or take back buffers, nor fill or run slots.
  *
