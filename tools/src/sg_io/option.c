@@ -25,14 +25,14 @@ static bool parse_real(const char *arg, char **end, double *v)
 }
 
 double option_real(struct argp_state *state, const char *option, const char *arg,
-		   double max)
+		   double max, const char *more)
 {
 	double v;
 	char *end;
 
 	if (!parse_real(arg, &end, &v) || *end || v < OPTION_REAL_MIN || v > max)
-		argp_error(state, "%s: '%s' is no number from %.6f to %.0f", option, arg,
-			   OPTION_REAL_MIN, max);
+		argp_error(state, "%s: '%s' is no number from %.6f to %.0f%s", option, arg,
+			   OPTION_REAL_MIN, max, more);
 	return v;
 }
 

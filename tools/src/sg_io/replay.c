@@ -54,7 +54,7 @@ static double take_speed(struct argp_state *state, const char *arg)
 {
 	if (!strcmp(arg, "max") || !strcmp(arg, "0"))
 		return 0;
-	return option_real(state, "--speed", arg, SPEED_MAX);
+	return option_real(state, "--speed", arg, SPEED_MAX, "; max or 0: ignore the times");
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)

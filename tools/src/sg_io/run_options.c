@@ -184,7 +184,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->time = option_seconds(state, "--time", arg);
 		return 0;
 	case OPT_RATE:
-		o->rate = option_real(state, "--rate", arg, 1e9);
+		o->rate = option_real(state, "--rate", arg, 1e9, "");
 		return 0;
 	case OPT_MEMORY:
 		o->memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
