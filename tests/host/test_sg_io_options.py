@@ -166,7 +166,7 @@ def test_compare_reports_a_bad_file_once(file):
     assert ":1: CDB: 'z' is no hex digit" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["run", "compare"])
+@pytest.mark.parametrize("command", ["run", "compare", "replay", "verify"])
 def test_file_in_the_place_of_the_device(command, tmp_path):
     """FILE may be a node, which must not be read: that can take for ever."""
     path = tmp_path / "reads.cdb"

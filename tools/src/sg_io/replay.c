@@ -262,7 +262,7 @@ static int load(const struct replay_options *opt, struct cmdfile *file)
 	};
 
 	run_set_type(&opt->run);
-	if (cmdfile_load(opt->run.file, &how, file))
+	if (!device_comes_first(opt->run.devs[0]) || cmdfile_load(opt->run.file, &how, file))
 		return -1;
 	if (file->timed || !opt->speed)
 		return 0;

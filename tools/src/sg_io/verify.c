@@ -432,7 +432,7 @@ int cmd_verify(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	/* The file is read with all checks, so that the data of each block is known. */
 	how = (struct cmdfile_options){ .memory = opt.memory };
-	if (cmdfile_load(opt.file, &how, &file))
+	if (!device_comes_first(opt.devs[0]) || cmdfile_load(opt.file, &how, &file))
 		return EXIT_USAGE;
 	status = verify(&opt, &file);
 	cmdfile_free(&file);
