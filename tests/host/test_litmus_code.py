@@ -29,6 +29,7 @@ WITHOUT = {
     ("drivers/core/fault.c", "smq_fault_take_back"): "the state is checked again under the lock",
     ("drivers/core/fault.c", "smq_fault_count_down"): "a count; no other data depends on it",
     ("drivers/core/fault.c", "smq_fault_uncount"): "a count; no other data depends on it",
+    ("drivers/core/fault_set.c", "smq_fault_store_kind"): "a count; no other data depends on it",
     ("drivers/core/stats.c", "smq_sum_hwq"): "statistics; no other data depends on them",
     ("drivers/ram/device.c", "ram_book_link"): "a time; no other data depends on it",
     ("drivers/sg/compat_cmd.c", "smqsg_cmd_alloc"): "one command at a time owns the memory, as in "
