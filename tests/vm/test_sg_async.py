@@ -327,6 +327,9 @@ def test_sigio_reports_a_result(node, arena):
 def test_two_readers_get_one_result_each(node, arena, slow):
     """If two readers wait, each gets one of two results."""
     got = []
+    # The readers may be first: read() waits only after a write().
+    assert not sgheader.write(node, V3(TUR), arena)
+    assert not sgheader.read(node, V3(TUR), arena).error
 
     def fetch():
         got.append(sgheader.read(node, V3(cdb.plain(0)), Arena(8192)).fields["pack_id"])
