@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two CPU
 
 def test_two_cpu_instruments_run_alone(tmp_path):
     """Two one-CPU instruments run at a time. After them the two-CPU instruments run, each alone."""
-    done = subprocess.run(["/usr/bin/python3", PROGRAM, tmp_path, "0.5"], capture_output=True,
+    done = subprocess.run(["/usr/bin/python3", PROGRAM, tmp_path, "2"], capture_output=True,
                           text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     one1, one2, one3, pair1, pair2 = (

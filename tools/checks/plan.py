@@ -25,8 +25,8 @@ MIDDLE_FILES = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg
 # used only for measurements.
 NEWEST_KERNEL = "7.2"
 NOT_ON_NEWEST = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
-                 "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load", "storage",
-                 "switch_devices", "virtio_full", "virtio_tgt")
+                 "sg_held_life", "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load",
+                 "storage", "switch_devices", "virtio_corners", "virtio_full", "virtio_tgt")
 # An area that runs only if it is named or part of a turn (--turn). It takes long, for example
 # because a VM inside a VM takes minutes to start. Runs without it test the targets of
 # target-configs/ only in vm/storage, which sets them up without targetcli.
