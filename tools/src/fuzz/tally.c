@@ -78,7 +78,7 @@ static const struct {
 	[OP_SG_IO3] = { "SG_IO v3", { sg_errnos } },
 	[OP_SG_IO4] = { "SG_IO v4", { sg_errnos } },
 	[OP_WRITE] = { "write", { sg_errnos } },
-	[OP_READ] = { "read", { sg_errnos } },
+	[OP_READ] = { "read", { sg_errnos, ERRNO_LIST(ENODATA) } },
 	[OP_POLL] = { "poll", { ERRNO_LIST(EINTR) } },
 	[OP_QUERY] = { "sg query", { ERRNO_LIST(EIO, EINVAL, EFAULT, ENOMEM, ENODEV, ENXIO) } },
 	[OP_RING] = { "ring", { ERRNO_LIST(EINVAL, ENOMEM, EPERM, EAGAIN, EINTR) } },
