@@ -465,18 +465,7 @@ static void end(void)
 	}
 }
 
-static struct explore_thread *thread(void (*run)(int arg), int arg)
-{
-	if (what.nr == EXPLORE_THREADS) {
-		fprintf(stderr, "too many threads\n");
-		exit(2);
-	}
-	what.threads[what.nr].run = run;
-	what.threads[what.nr].arg = arg;
-	return &what.threads[what.nr++];
-}
-
-static const struct { const char *name; int *value; } options[] = {
+static const struct explore_option options[] = {
 	{ "depth", &set.depth }, { "busy", &set.busy }, { "device_busy", &set.device_busy },
 	{ "full", &set.full }, { "grow", &set.grow }, { "hwqs", &set.hwqs },
 	{ "threshold", &set.threshold }, { "on", &set.on }, { "trying", &set.trying },
@@ -487,21 +476,11 @@ static const struct { const char *name; int *value; } options[] = {
 
 static bool parse_option(const char *word)
 {
-	unsigned int i;
-
 	if (!strncmp(word, "policy=", 7)) {
 		set.policy = word + 7;
 		return true;
 	}
-	for (i = 0; i < sizeof(options) / sizeof(*options); i++) {
-		size_t length = strlen(options[i].name);
-
-		if (!strncmp(word, options[i].name, length) && word[length] == '=') {
-			*options[i].value = atoi(word + length + 1);
-			return true;
-		}
-	}
-	return false;
+	return set_option(word, options, sizeof(options) / sizeof(*options));
 }
 
 static bool parse_thread(const char *word)

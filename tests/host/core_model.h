@@ -8,8 +8,6 @@
 
 #include "core_types.h"
 
-static struct explore what;
-
 static struct explore_rcu *explore_rcu(void)
 {
 	return &world.rcu;
@@ -18,17 +16,6 @@ static struct explore_rcu *explore_rcu(void)
 static int number(const struct smq_cmd *cmd)
 {
 	return container_of(cmd, struct command, cmd) - world.command;
-}
-
-static bool has_thread(void (*run)(int arg))
-{
-	int i;
-
-	for (i = 0; i < what.nr; i++) {
-		if (what.threads[i].run == run)
-			return true;
-	}
-	return false;
 }
 
 /* Whether a thread takes held commands back. */
@@ -42,9 +29,6 @@ static bool changes_policy(void)
 {
 	return has_thread(switcher) || has_thread(chooser);
 }
-
-#define IS_IN(at, object)	((const char *)(at) >= (const char *)&(object) &&	\
-				 (const char *)(at) < (const char *)&(object) + sizeof(object))
 
 /* Whether a hardware queue may be full. */
 static bool has_full(void)

@@ -7,11 +7,8 @@
 #ifndef CORE_TYPES_H
 #define CORE_TYPES_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "explore_kernel.h"
+#include "explore_words.h"
 #include "../../drivers/policy/steer_choice.h"
 
 #define CMDS		4

@@ -30,28 +30,11 @@
 #define PTR_ERR(ptr)	((int)(long)(ptr))
 #define IS_ERR(ptr)	((unsigned long)(ptr) >= (unsigned long)-MAX_ERRNO)
 
-static struct explore what;
-
 static struct explore_rcu *explore_rcu(void)
 {
 	static struct explore_rcu none;
 
 	return &none;
-}
-
-#define IS_IN(at, field) \
-	((const char *)(at) >= (const char *)&(field) && \
-	 (const char *)(at) < (const char *)(&(field) + 1))
-
-static bool has_thread(void (*run)(int arg))
-{
-	int i;
-
-	for (i = 0; i < what.nr; i++) {
-		if (what.threads[i].run == run)
-			return true;
-	}
-	return false;
 }
 
 static void looker(int unused);
@@ -597,38 +580,12 @@ static void end(void)
 	EXPLORE_EXPECT(!held);
 }
 
-static struct explore_thread *thread(void (*run)(int arg), int arg)
-{
-	if (what.nr == EXPLORE_THREADS) {
-		fprintf(stderr, "too many threads\n");
-		exit(2);
-	}
-	what.threads[what.nr].run = run;
-	what.threads[what.nr].arg = arg;
-	return &what.threads[what.nr++];
-}
-
-static const struct { const char *name; int *value; } options[] = {
+static const struct explore_option options[] = {
 	{ "depth", &set.depth }, { "tags", &set.tags }, { "hold", &set.hold }, { "bad", &set.bad },
 	{ "at_once", &set.at_once }, { "refuse", &set.refuse }, { "keep", &set.keep },
 	{ "allocs", &set.allocs }, { "timer", &set.timer }, { "files", &set.files },
 	{ "idle", &set.idle }, { "taken", &set.taken },
 };
-
-static bool parse_option(const char *word)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(options); i++) {
-		size_t length = strlen(options[i].name);
-
-		if (!strncmp(word, options[i].name, length) && word[length] == '=') {
-			*options[i].value = atoi(word + length + 1);
-			return true;
-		}
-	}
-	return false;
-}
 
 static bool parse_thread(const char *word)
 {
@@ -664,7 +621,7 @@ int main(int argc, char **argv)
 	what.begin = begin;
 	what.end = end;
 	for (i = 1; i < argc; i++) {
-		if (!parse_option(argv[i]) && !parse_thread(argv[i])) {
+		if (!set_option(argv[i], options, ARRAY_SIZE(options)) && !parse_thread(argv[i])) {
 			fprintf(stderr, "%s is unknown\n", argv[i]);
 			return 2;
 		}

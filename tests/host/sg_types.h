@@ -8,11 +8,9 @@
 #define SG_TYPES_H
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "explore_kernel.h"
+#include "explore_words.h"
 
 #define SLOTS		4
 #define TAGS		4
