@@ -153,7 +153,7 @@ def test_without_tracing_no_file_is_touched(disk):
                 ["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "record", "-o", path,
                  disk.sd], capture_output=True, text=True, timeout=30, check=False)
             assert (done.returncode, done.stdout) == (3, "")
-            assert done.stderr.startswith("sg_io: tracing: ")
+            assert done.stderr.startswith("sg_io: tracing needs root: ")
         assert [path.name for path in folder.iterdir()] == ["old"]
         assert old.read_text(encoding="ascii") == "old\n"
 
@@ -234,7 +234,7 @@ def test_record_needs_root(disk, tmp_path):
     done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", SG_IO, "record",
                            disk.sd], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout) == (3, "")
-    assert done.stderr.startswith("sg_io: tracing: ") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("sg_io: tracing needs root: ") and done.stderr.count("\n") == 1
 
 
 def test_full_output_is_an_error(disk, tmp_path):
