@@ -6,6 +6,11 @@
  * lower request has only the part that fits, and the upper mid-layer sends the rest. Other commands
  * that are too large end with DID_ERROR. So no request that exceeds the current limits reaches the
  * lower LLD.
+ *
+ * The upper max_segment_size never becomes smaller. The block layer counts the segments of a
+ * request when it builds it, and allocates a scatterlist of that length. It maps the data when the
+ * request is issued: with smaller segments it would write beyond the scatterlist. Instead, the
+ * largest transfer is limited to one lower segment.
  */
 #include <linux/blk-mq.h>
 #include <linux/minmax.h>
@@ -63,12 +68,19 @@ void conv_limits_take(struct conv_lun *cl, struct queue_limits *lim)
 	conv_limits_publish(cl, &now);
 }
 
+/* The largest transfer, in sectors, for an upper queue whose segments may have @size bytes. */
+static unsigned int conv_limits_sectors(const struct conv_limits *now, unsigned int size)
+{
+	if (now->max_segment_size >= size)
+		return now->max_hw_sectors;
+	return min(now->max_hw_sectors, now->max_segment_size >> SECTOR_SHIFT);
+}
+
 /* Whether a queue's limits are at least as strict as @now. */
 static bool conv_limits_hold(const struct queue_limits *lim, const struct conv_limits *now)
 {
-	return lim->max_hw_sectors <= now->max_hw_sectors &&
+	return lim->max_hw_sectors <= conv_limits_sectors(now, lim->max_segment_size) &&
 	       lim->max_segments <= now->max_segments &&
-	       lim->max_segment_size <= now->max_segment_size &&
 	       (lim->virt_boundary_mask & now->virt_boundary_mask) == now->virt_boundary_mask;
 }
 
@@ -81,9 +93,9 @@ static void conv_limits_work(struct work_struct *work)
 	struct conv_lun *cl = container_of(to_delayed_work(work), struct conv_lun, limits_work);
 	struct scsi_device *upper = conv_lun_upper(cl);
 	const struct queue_limits *from = &cl->lower->request_queue->limits;
+	unsigned int flags, sectors, size;
 	struct request_queue *q;
 	struct conv_limits now;
-	unsigned int flags;
 	int err;
 
 	if (!upper)
@@ -91,15 +103,17 @@ static void conv_limits_work(struct work_struct *work)
 	q = upper->request_queue;
 	conv_limits_read(&now, from);
 	if (conv_limits_changed(&cl->told, from)) {
-		err = smq_queue_set_limits(q, now.max_hw_sectors, now.max_segments,
-					   now.max_segment_size, now.virt_boundary_mask);
+		size = max(q->limits.max_segment_size, now.max_segment_size);
+		sectors = conv_limits_sectors(&now, size);
+		err = smq_queue_set_limits(q, sectors, now.max_segments, size,
+					   now.virt_boundary_mask);
 		if (err)
 			sdev_printk(KERN_ERR, upper, "cannot set the lower device's limits: %pe\n",
 				    ERR_PTR(err));
 		else
 			sdev_printk(KERN_INFO, upper,
 				    "limits follow the lower device: %u sectors, %u segments\n",
-				    now.max_hw_sectors, now.max_segments);
+				    sectors, now.max_segments);
 		cl->told = now;
 		queue_delayed_work(system_unbound_wq, &cl->limits_work, CONV_SETTLE);
 	} else if (conv_limits_hold(&q->limits, &now)) {

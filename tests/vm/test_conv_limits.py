@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from kit import conv
+from kit import conv, smqsg
 from kit.conv import claim, release
 from kit.fiojob import fio, load_on
 from kit.host import load, loaded, under_way, unload, wait_for
@@ -21,14 +21,16 @@ KNOB = Path("/sys/module/smq_quiesce/parameters/limits")
 STARTS = "scsi/scsi_dispatch_cmd_start"
 START = re.compile(r"scsi_dispatch_cmd_start: host_no=(\d+) .* data_sgl=(\d+) .*txlen=(\d+)")
 PAGE, SECTOR = 4096, 512
-MAX_SEGMENT = 65536
+MAX_SEGMENT = 0xffffffff
 READ_256 = bytes.fromhex("28000000000000010000")
 
 
 @pytest.fixture(name="lower")
-def lower_fixture():
-    """A LUN of scsi_debug, with smq_conv and smq_quiesce loaded."""
-    with loaded("scsi_debug", delay=0, dev_size_mb=32) as (host,), conv.module(io_errors=True):
+def lower_fixture(request):
+    """A LUN of scsi_debug, with smq_conv and smq_quiesce loaded. The test's parameter has further
+    parameters for scsi_debug."""
+    params = {"delay": 0, "dev_size_mb": 32} | getattr(request, "param", {})
+    with loaded("scsi_debug", **params) as (host,), conv.module(io_errors=True):
         load("smq_quiesce")
         try:
             yield host.luns()[0]
@@ -36,10 +38,10 @@ def lower_fixture():
             unload("smq_quiesce")
 
 
-def set_limits(lower, sectors=0, segments=0, boundary=0):
+def set_limits(lower, sectors=0, segments=0, boundary=0, size=MAX_SEGMENT):
     """Sets the limits of the lower queue; limits that are not given become large."""
-    KNOB.write_text(f"{lower.address} {sectors or 2048} {segments or 128} {MAX_SEGMENT} "
-                    f"{boundary}", encoding="ascii")
+    KNOB.write_text(f"{lower.address} {sectors or 2048} {segments or 128} {size} {boundary}",
+                    encoding="ascii")
 
 
 def attr(lun, name):
@@ -47,14 +49,19 @@ def attr(lun, name):
     return int((lun.queue / name).read_text(encoding="ascii"))
 
 
-def largest(lines, lower):
-    """The most sectors, and the most entries of a scatterlist, of the commands that reached the
-    lower host."""
+def commands(lines, lower):
+    """The sectors, and the entries of the scatterlist, of each command that reached the lower
+    host."""
     number = int(lower.address.partition(":")[0])
     found = [(int(hit[3]), int(hit[2])) for hit in map(START.search, lines)
              if hit and int(hit[1]) == number]
     assert found
-    return tuple(map(max, zip(*found, strict=True)))
+    return found
+
+
+def largest(lines, lower):
+    """The most sectors, and the most entries of a scatterlist, of commands()."""
+    return tuple(map(max, zip(*commands(lines, lower), strict=True)))
 
 
 def transfer(upper, size=PAGE, count=64):
@@ -119,6 +126,34 @@ def test_too_large_passthrough_fails(lower, klog):
         assert conv.dispatched(lower) == before
         klog.wait("is beyond the lower device.s limits")
         wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == 32)
+    release(lower)
+
+
+# With clustering a segment may be longer than a page.
+@pytest.mark.parametrize("lower", [{"clustering": 1}], indirect=True, ids=[""])
+def test_smaller_segments_while_requests_wait(lower):
+    """The segments of the lower queue become smaller while requests that were built for larger
+    ones wait in the upper queue. They have no room for more segments."""
+    upper = claim(lower)
+    whole = attr(upper, "max_hw_sectors_kb")
+    Path("/proc/sys/vm/nr_hugepages").write_text("8", encoding="ascii")
+    load_options = {"ioengine": "io_uring", "rw": "randread", "bs": "512k", "iodepth": 16,
+                    "size": "8m", "loops": 1000, "iomem": "shmhuge"}
+    with smqsg.depth(lower, 1), smqsg.slow(0.01), load_on(upper.sd, **load_options) as job:
+        for _ in range(3):
+            under_way(upper, 20)
+            set_limits(lower, size=65536)
+            # The commands that the lower queue had at that moment were not checked.
+            under_way(upper, 20)
+            with recording(STARTS) as lines:
+                under_way(upper, 40)
+            assert all(sectors <= entries * 65536 // SECTOR
+                       for sectors, entries in commands(lines, lower))
+            wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == 64)
+            set_limits(lower, whole * 2)
+            wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == whole)
+        assert job.running
+    conv.all_done(upper)
     release(lower)
 
 
