@@ -15,7 +15,7 @@ from kit.conv import claim, release
 from kit.fiojob import fio, load_on
 from kit.host import load, loaded, under_way, unload, wait_for
 from kit.sgio import DID_ERROR, SgDev
-from kit.trace import recording
+from kit.trace import enabled, recording
 
 KNOB = Path("/sys/module/smq_quiesce/parameters/limits")
 STARTS = "scsi/scsi_dispatch_cmd_start"
@@ -139,7 +139,8 @@ def test_smaller_segments_while_requests_wait(lower):
     Path("/proc/sys/vm/nr_hugepages").write_text("8", encoding="ascii")
     load_options = {"ioengine": "io_uring", "rw": "randread", "bs": "512k", "iodepth": 16,
                     "size": "8m", "loops": 1000, "iomem": "shmhuge"}
-    with smqsg.depth(lower, 1), smqsg.slow(0.01), load_on(upper.sd, **load_options) as job:
+    with enabled(STARTS), smqsg.depth(lower, 1), smqsg.slow(0.01), \
+            load_on(upper.sd, **load_options) as job:
         for _ in range(3):
             under_way(upper, 20)
             set_limits(lower, size=65536)
@@ -164,7 +165,7 @@ def test_limits_change_under_verified_load(lower):
     load_options = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-512k", "iodepth": 8,
                     "size": "8m", "verify": "crc32c", "verify_fatal": 1, "loops": 1000}
     upper = claim(lower)
-    with load_on(upper.sd, **load_options) as job:
+    with enabled(STARTS), load_on(upper.sd, **load_options) as job:
         for sectors, segments in ((256, 128), (64, 16), (8, 2), (32, 128), (1024, 7), (16, 3)):
             set_limits(lower, sectors, segments)
             with recording(STARTS, buffer_kb=16384) as lines:

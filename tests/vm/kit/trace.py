@@ -36,23 +36,39 @@ def _resize(size: Callable[[int], int]) -> None:
 
 
 @contextmanager
+def enabled(*events: str):
+    """Enables events during the block. In the block recording() patches no code of the kernel, so
+    it may begin under load. QEMU before 8.1 with several CPUs may keep an old translation of code
+    that is patched while it is executed, and then executes int3 there endlessly."""
+    states = [TRACING / f"events/{event}/enable" for event in events]
+    changed = [path for path in states if path.read_text(encoding="ascii").startswith("0")]
+    on = (TRACING / "tracing_on").read_text(encoding="ascii")
+    _set("tracing_on", "0")
+    try:
+        for path in changed:
+            path.write_text("1", encoding="ascii")
+        yield
+    finally:
+        _set("tracing_on", "0")
+        for path in changed:
+            path.write_text("0", encoding="ascii")
+        _set("tracing_on", on)
+
+
+@contextmanager
 def recording(*events: str, buffer_kb: int = 1024, clock: str = "local"):
     """Yields a list, which has the lines of these events when the block ends. Afterwards tracing is
-    in its initial state, except for the size of the buffer."""
+    in its initial state, except for the size of the buffer. Under load use enabled() as well."""
     lines: list[str] = []
     _set("tracing_on", "0")
     _resize(lambda kb: max(kb, buffer_kb))
     _set("trace_clock", clock)
     _set("trace", "")
     try:
-        for event in events:
-            _set(f"events/{event}/enable", "1")
-        _set("tracing_on", "1")
-        yield lines
+        with enabled(*events):
+            _set("tracing_on", "1")
+            yield lines
     finally:
-        _set("tracing_on", "0")
-        for event in events:
-            _set(f"events/{event}/enable", "0")
         lines += (TRACING / "trace").read_text(encoding="utf-8").splitlines()
         lost = [int(re.search(r"^overrun: (\d+)", stats.read_text(encoding="ascii"), re.M)[1])
                 for stats in TRACING.glob("per_cpu/cpu*/stats")]
