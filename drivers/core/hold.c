@@ -168,31 +168,41 @@ unsigned int smq_hold_sum(struct smq_host *host)
 }
 
 /*
- * If a command is held, takes it off its list and sets its state to @state. Returns true if so: the
- * caller then owns the command and has to end it. Tries again if the command moves to another list
- * meanwhile.
- *
- * Context: any, inside an RCU read-side section.
+ * If a command is held in @hold, takes it off this list and sets its state to @state. Returns true
+ * if so: the caller then owns the command. @seen: cmd->seen when the command was held; the command
+ * may have ended since. Context: any, inside an RCU read-side section.
+ */
+bool smq_hold_take_from(struct smq_hold *hold, struct smq_cmd *cmd,
+			const struct smq_policy_cmd *seen, enum smq_cmd_state state)
+{
+	unsigned long flags;
+	bool held;
+
+	spin_lock_irqsave(&hold->lock, flags);
+	held = seen->held_in == hold;
+	if (held)
+		smq_hold_del(hold, cmd, state);
+	spin_unlock_irqrestore(&hold->lock, flags);
+	return held;
+}
+
+/*
+ * As smq_hold_take_from(), for whatever list the command is in. Tries again if the command moves to
+ * another list meanwhile.
  */
 bool smq_hold_take_back(struct smq_cmd *cmd, enum smq_cmd_state state)
 {
 	struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
 	struct smq_hold *hold;
-	unsigned long flags;
 	bool held = false;
 
 	while (!held && seen && atomic_read_acquire(&cmd->state) == SMQ_HELD) {
 		hold = READ_ONCE(seen->held_in);
-		if (!hold) {
+		if (hold)
+			held = smq_hold_take_from(hold, cmd, seen, state);
+		else
 			/* Another CPU is taking the command, under the list's lock. */
 			cpu_relax();
-			continue;
-		}
-		spin_lock_irqsave(&hold->lock, flags);
-		held = seen->held_in == hold;
-		if (held)
-			smq_hold_del(hold, cmd, state);
-		spin_unlock_irqrestore(&hold->lock, flags);
 	}
 	return held;
 }

@@ -43,6 +43,8 @@ void smq_holds_free_host(struct smq_host *host);
 void smq_hold_kick_all(struct smq_host *host);
 unsigned int smq_hold_sum(struct smq_host *host);
 void smq_hold_del(struct smq_hold *hold, struct smq_cmd *cmd, enum smq_cmd_state state);
+bool smq_hold_take_from(struct smq_hold *hold, struct smq_cmd *cmd,
+			const struct smq_policy_cmd *seen, enum smq_cmd_state state);
 bool smq_hold_take_back(struct smq_cmd *cmd, enum smq_cmd_state state);
 bool smq_hold_timed_out(struct smq_cmd *cmd);
 

@@ -74,14 +74,42 @@ static void smq_wait_give_back(struct smq_cmd *cmd)
 	scsi_done(scmd);
 }
 
-/* Dispatches the commands that a policy holds for a LUN whose queue is being drained. */
+/*
+ * Moves a command from a policy's list to its LUN's own list, where it waits for nothing but room
+ * in the inner depth.
+ */
+static void smq_wait_take_from_policy(struct smq_cmd *cmd, const struct smq_policy_cmd *seen)
+{
+	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
+	struct smq_hold *from = READ_ONCE(seen->held_in), *hold = &depth->wait;
+	unsigned long flags;
+
+	if (!from || from == hold || from == &cmd->hwq->core->refused || smq_cmd_in_eh(cmd) ||
+	    !smq_hold_take_from(from, cmd, seen, SMQ_OWNED))
+		return;
+	smq_depth_credit(depth, cmd);
+	spin_lock_irqsave(&hold->lock, flags);
+	smq_hold_add(hold, cmd, false);
+	spin_unlock_irqrestore(&hold->lock, flags);
+	smq_hold_kick(hold);
+}
+
+/*
+ * Dispatches commands that a policy holds and others wait for: all commands of a LUN whose queue is
+ * being drained, and all commands of an hctx whose CPUs go offline.
+ */
 static void smq_wait_drain(struct smq_cmd *cmd)
 {
+	const struct request *rq = scsi_cmd_to_rq(smq_cmd_to_scmd(cmd));
 	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
 
-	if (seen && seen->policy->ops->next && smq_wait_must_drain(seen->lun)) {
+	if (!seen || !seen->policy->ops->next)
+		return;
+	if (smq_wait_must_drain(seen->lun)) {
 		atomic_set(&smq_cmd_lun(cmd)->depth.listed, 1);
 		smq_hold_kick(&smq_cmd_lun(cmd)->depth.wait);
+	} else if (test_bit(BLK_MQ_S_INACTIVE, &rq->mq_hctx->state)) {
+		smq_wait_take_from_policy(cmd, seen);
 	}
 }
 

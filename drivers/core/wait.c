@@ -252,6 +252,9 @@ static void smq_wait_grant_listed(struct smq_depth *depth, struct smq_policy_lun
 		 * its @listed.
 		 */
 		atomic_dec_return(&depth->inflight);
+		/* The same for a command that the look has moved to the LUN's own list. */
+		if (READ_ONCE(depth->wait.nr))
+			smq_hold_kick(&depth->wait);
 	}
 }
 

@@ -19,8 +19,9 @@
  * LLD answers N times that it has no room, even if it has no command. enter=1: if a command ends
  * inside queue_cmd, the LLD leaves its completion to the submitter, as smq_lio does. batch=1: the
  * commands of a CPU are one batch, and the device gets a command only when the doorbell has rung.
- * later=1: the host begins without its policy. busy=N, device_busy=N, full=N and at_once=N set
- * refusals, device_refusals, fulls and at_once of "world" (core_types.h).
+ * later=1: the host begins without its policy. inactive=1: the CPUs of hardware queue 0 are going
+ * offline, and no command has exceeded the hold bound. busy=N, device_busy=N, full=N and at_once=N
+ * set refusals, device_refusals, fulls and at_once of "world" (core_types.h).
  * Each command has a thread that completes it once the LLD has it; one thread runs work items.
  */
 #include "core_policies.h"
@@ -360,6 +361,8 @@ static void policy_begin(void)
 	policy->tags = CMDS;
 	world.policy_lun.policy = policy;
 	world.policy_lun.lun = &world.lun;
+	if (set.inactive)
+		world.hctx[0].state = 1 << BLK_MQ_S_INACTIVE;
 	if (!set.later) {
 		world.lun.policy = &world.policy_lun;
 		world.core.choice.policy = policy;
@@ -472,6 +475,7 @@ static const struct explore_option options[] = {
 	{ "at_once", &set.at_once }, { "enter", &set.enter }, { "ring", &set.ring },
 	{ "timer", &set.timer }, { "waited", &set.waited }, { "alone", &set.alone },
 	{ "batch", &set.batch }, { "later", &set.later },
+	{ "inactive", &set.inactive },
 };
 
 static bool parse_option(const char *word)

@@ -293,10 +293,13 @@ static void smq_hold_kick(struct smq_hold *hold)
 
 struct smq_wait_look;
 
-/* The model has no clock: at every look the hold bound of each command counts as expired. */
+/*
+ * The model has no clock: at every look the hold bound of each command counts as expired, or, with
+ * inactive=1, that of none.
+ */
 static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
 {
-	return true;
+	return !set.inactive;
 }
 
 #define for_each_online_cpu(cpu)	for ((cpu) = 0; (cpu) < 1; (cpu)++)

@@ -60,8 +60,11 @@ struct percpu_ref {
 	int count;
 };
 
+#define BLK_MQ_S_INACTIVE	3
+
 struct blk_mq_hw_ctx {
 	unsigned int queue_num;
+	unsigned long state;
 };
 
 struct request_queue {
@@ -229,7 +232,7 @@ static struct {
 
 static struct {
 	int depth, busy, device_busy, full, at_once, enter, grow, hwqs, threshold, on, trying;
-	int ring, timer, waited, alone, batch, later;
+	int ring, timer, waited, alone, batch, later, inactive;
 	const char *policy;
 } set = { .depth = 1, .hwqs = 1, .ring = CMDS, .timer = 1, .policy = "pass" };
 

@@ -98,12 +98,10 @@ PLANTED = {
     ops->wait(cmd->seen->lun, cmd);
 """, "policy=listed depth=1 s1 s1", STRANDED),
     "room is kept although the policy has no command": (WAIT, """
+         */
         atomic_dec_return(&depth->inflight);
-    }
-}
 """, """
-    }
-}
+         */
 """, "policy=listed depth=1 s1 s1", LEFT),
     "no timer tries a full device again": (WAIT, """
         smq_hold_add(hold, cmd, true);

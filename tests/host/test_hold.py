@@ -27,6 +27,9 @@ OBJECTS = "include/smq/objects.h"
     ("policy=hold full=1 s1 abort=0", 500),
     ("policy=listed s1 s1 abort=1", 10000),
     ("policy=listed s1 s1 look", 10000),
+    ("policy=listed inactive=1 s1 s1 look", 5000),
+    ("policy=listed inactive=1 s1 s1 look abort=1", 50000),
+    ("policy=listed inactive=1 depth=2 s1 s1 look reset", 20000),
     ("s1 s1 abort=1", 10000),
     ("s1 abort=0 reset look", 5000),
     ("policy=hold depth=2 s1 s1 switch", 5000),
@@ -49,9 +52,9 @@ STRANDED = "holds[i]->nr"
 # See test_depth.py.
 PLANTED = {
     "a command is taken back from a list that it has left": (HOLD, """
-        held = seen->held_in == hold;
+    held = seen->held_in == hold;
 """, """
-        held = true;
+    held = true;
 """, "policy=hold s1 look", "list_empty"),
     "a command is taken although error handling has it": (HOLD, """
         if (smq_cmd_in_eh(cmd))
@@ -116,6 +119,10 @@ PLANTED = {
 """, """
             (void)i;
 """, "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose", "world.ended"),
+    "a command that moves to its LUN's list finds no room, which is then given back": (WAIT, """
+        if (READ_ONCE(depth->wait.nr))
+            smq_hold_kick(&depth->wait);
+""", "", "policy=listed inactive=1 s1 s1 look", STRANDED),
     "a command that the look returns is not marked": (LOOK, """
         smq_hold_take_back(cmd, SMQ_RETURNING)) {
 """, """

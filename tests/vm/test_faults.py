@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from kit import cdb
+from kit.debugfs import state
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import settle, wait_for
 from kit.ramdir import ram_host
@@ -193,3 +194,25 @@ def test_cpu_goes_offline_and_comes_back_under_verified_load():
             finally:
                 online.write_text("1", encoding="ascii")
         assert settle(host)["errors"] <= 2
+
+
+def test_a_cpu_goes_offline_while_its_commands_wait_for_a_rate():
+    """The CPU does not wait for the rate of the policy prio. The other CPU's commands do."""
+    online = Path("/sys/devices/system/cpu/cpu1/online")
+    writes = {"ioengine": "io_uring", "rw": "write", "bs": "16k", "iodepth": 24, "number_ios": 24}
+    with ram_host(hw_queues=2) as (_, host):
+        rate = host.sysfs / "smq_prio/bytes_per_sec"
+        rate.write_text("50000", encoding="ascii")
+        (host.sysfs / "smq/policy").write_text("prio", encoding="ascii")
+        disk, before = host.luns()[0].sd, settle(host)
+        with load_on(disk, to_end=True, cpus_allowed=1, **writes), \
+                load_on(disk, to_end=True, cpus_allowed=0, **writes):
+            wait_for("commands waiting", lambda: state(host)["held"] > 40)
+            began = time.monotonic()
+            online.write_text("0", encoding="ascii")
+            seconds = time.monotonic() - began
+            held = state(host)["held"]
+            online.write_text("1", encoding="ascii")
+            rate.write_text("0", encoding="ascii")
+        assert seconds < 2 and held > 10
+        assert settle(host)["errors"] == before["errors"]
