@@ -103,15 +103,35 @@ def test_a_test_that_fails_twice_has_failed(tmp_path, capsys, second, status, wh
 
 
 @pytest.mark.parametrize("outcomes, status, console", [
-    ({"a": SLOW, "b": "passed"}, 99, ""), ({"a": "died", "b": None}, 99, ""),
+    ({"a": SLOW, "b": "passed"}, 99, ""), ({"a": "passed", "b": "died"}, 99, ""),
     ({"a": "passed"}, 99, ""), ({}, 99, ""),
     ({"a": "passed"}, 99, STALL + MODULE + "[ 9.1] BUG: unable to handle page fault\n"),
-    ({"a": "died", "b": None}, 124, MODULE + "[ 9.1] BUG: KASAN: slab-use-after-free in x\n")])
+    ({"a": "died"}, 124, MODULE + "[ 9.1] BUG: KASAN: slab-use-after-free in x\n")])
 def test_a_fault_of_the_kernel_is_not_repeated(tmp_path, capsys, outcomes, status, console):
     vms = VMs((outcomes, status), console=console)
     counts, said = checked(tmp_path, capsys, vms)
     assert counts["failed"] and len(vms.asked) == 1
     assert "second try" not in said and "the kernel reported a fault" in said
+
+
+@pytest.mark.parametrize("status", [99, 124])
+def test_tests_that_a_fault_prevented_run_at_the_end(tmp_path, capsys, status):
+    """The test in which the kernel reported the fault has failed. The others tell whether there is
+    more."""
+    vms = VMs(({"a": "passed", "b": "died", "c": None, "d": None}, status),
+              ({"c": "passed", "d": "passed"}, 0),
+              console=MODULE + "[ 9.1] BUG: KASAN: slab-use-after-free in x\n")
+    vms.after = MODULE
+    counts, said = checked(tmp_path, capsys, vms)
+    assert vms.asked[1] == [f"{X}::c", f"{X}::d"] and counts == Counter(passed=3, failed=1)
+    assert f"FAILED vm/x on 6.1: {X}::b\n    the kernel reported a fault, during this test" in said
+
+
+def test_a_vm_that_was_stopped_says_which_fault_came_first(tmp_path, capsys):
+    vms = VMs(({"a": "died"}, pytests.process.SILENT),
+              console=MODULE + "[ 9.1] BUG: x\n[ 9.2]  </TASK>\n" + "[ 10.0] word\n" * 90)
+    _, said = checked(tmp_path, capsys, vms)
+    assert "the kernel reported a fault:" in said and "[ 9.1] BUG: x" in said
 
 
 @pytest.mark.parametrize("outcomes", [{"a": "passed", "b": "passed"}, {}])

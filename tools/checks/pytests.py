@@ -65,8 +65,8 @@ def judge(record: Record, status: int, where: str, early: bool = False) -> list[
     """The results of a run's tests. If the run itself went wrong, also a failed case WHOLE.
 
     Tests that could not run because the run ended early count as failed. If the kernel reported a
-    fault, failures are final: there is no second try. @early: it reported the fault before it had
-    a module of this project, which therefore did not cause it.
+    fault, the failures of the tests that did run are final: there is no second try. @early: it
+    reported the fault before it had a module of this project, which therefore did not cause it.
     """
     cases = list(record.cases)
     why = VM_STATUS.get(status) if where == "vm" else None
@@ -91,7 +91,7 @@ def judge(record: Record, status: int, where: str, early: bool = False) -> list[
         cases.append(Case(WHOLE, FAILED, message="status 0 although tests failed"))
     if where == "vm" and status == KERNEL_REPORT and not early:
         for case in cases:
-            case.final = case.outcome == FAILED
+            case.final = case.outcome == FAILED and not case.lost
     return cases
 
 
@@ -116,11 +116,14 @@ def _log_boots(folder: Path) -> None:
         log.writelines(f"{line}\n" for line in lines if line.startswith(BOOTED_AGAIN))
 
 
-def _keep_last_words(folder: Path) -> None:
-    """Adds to the log the last kernel messages of a VM that was stopped."""
+def _keep_messages(folder: Path, faults: str) -> None:
+    """Adds to the log what tools/vm did not print because it was stopped: the kernel's report of a
+    fault and its last messages."""
     said = process.tail(folder / "console")
-    if said:
-        with (folder / "log").open("a", encoding="utf-8") as log:
+    with (folder / "log").open("a", encoding="utf-8") as log:
+        if faults:
+            log.write(f"vm: the kernel reported a fault:\n{faults}\n")
+        if said:
             log.write(f"vm: stopped; the kernel's last messages:\n{said}\n")
 
 
@@ -179,11 +182,11 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
             status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
     except vmheader.HeaderError as error:
         return [Case(WHOLE, FAILED, message=str(error))]
-    if status in process.WHY:
-        _keep_last_words(folder)
-    _log_boots(folder)
     messages = _last_boot(folder / "console")
     faulted = bool(messages.faults())
+    if status in process.WHY:
+        _keep_messages(folder, messages.faults())
+    _log_boots(folder)
     return judge(read(record), KERNEL_REPORT if faulted else status, "vm",
                  faulted and not messages.with_modules().faults())
 
