@@ -73,6 +73,10 @@ def checked(tmp_path, capsys, vms, *steps, **options):
 X = "tests/vm/test_x.py"
 MODULE = "[ 9.0] smq: loading out-of-tree module taints kernel.\n"
 STALL = "[ 8.0] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:\n"
+BUG = "[ 9.1] BUG: unable to handle page fault\n"
+SOFT = "[ 9.2] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [fio:9]\n"
+POOL = "[ 9.3] BUG: workqueue lockup - pool cpus=0 node=0 flags=0x0 nice=0 stuck for 31s!\n"
+HUNG = "[ 9.4] INFO: task fio:9 blocked for more than 120 seconds.\n"
 SLOW = "x.py:3: in a\nE   AssertionError: took 9 s"
 
 
@@ -127,6 +131,31 @@ def test_tests_that_a_fault_prevented_run_at_the_end(tmp_path, capsys, status):
     assert f"FAILED vm/x on 6.1: {X}::b\n    the kernel reported a fault, during this test" in said
 
 
+@pytest.mark.parametrize("status", [99, 124])
+@pytest.mark.parametrize("report", [STALL, SOFT, POOL])
+def test_a_stall_is_repeated(tmp_path, capsys, status, report):
+    """A busy machine alone can cause it."""
+    runs = ({"a": "died", "b": None}, status), ({"a": "passed", "b": "passed"}, 0)
+    vms = VMs(*runs, console=MODULE + report)
+    vms.after = MODULE
+    counts, said = checked(tmp_path, capsys, vms)
+    assert vms.asked[1] == [f"{X}::a", f"{X}::b"] and counts == Counter(passed=2)
+    assert any(line.startswith(f"unstable: vm/x on 6.1: {X}::a") and report.strip() in line
+               for line in said.splitlines())
+
+
+def test_a_second_stall_counts(tmp_path, capsys):
+    runs = ({"a": "died"}, 99), ({"a": "died"}, 99)
+    counts, said = checked(tmp_path, capsys, VMs(*runs, console=MODULE + STALL))
+    assert counts == Counter(failed=1) and "unstable" not in said
+
+
+@pytest.mark.parametrize("report", [HUNG, STALL + BUG, SOFT + HUNG])
+def test_a_stall_beside_a_fault_is_not_repeated(tmp_path, capsys, report):
+    vms = VMs(({"a": "died"}, 99), console=MODULE + report)
+    assert checked(tmp_path, capsys, vms)[0] == Counter(failed=1) and len(vms.asked) == 1
+
+
 def test_a_vm_that_was_stopped_says_which_fault_came_first(tmp_path, capsys):
     vms = VMs(({"a": "died"}, pytests.process.SILENT),
               console=MODULE + "[ 9.1] BUG: x\n[ 9.2]  </TASK>\n" + "[ 10.0] word\n" * 90)
@@ -154,7 +183,7 @@ def test_a_fault_of_an_earlier_boot_does_not_count(tmp_path, capsys):
     vms = VMs(({"a": "passed"}, 0), console=panic + why + MODULE)
     assert checked(tmp_path, capsys, vms)[0] == Counter(passed=1)
     assert (tmp_path / "vm-x-6.1/log").read_text(encoding="ascii") == why
-    vms = VMs(({"a": "passed"}, 99), console=panic + why + MODULE + STALL)
+    vms = VMs(({"a": "passed"}, 99), console=panic + why + MODULE + BUG)
     assert checked(tmp_path, capsys, vms)[0] == Counter(passed=1, failed=1)
 
 

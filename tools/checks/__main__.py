@@ -7,7 +7,8 @@ listed steps that can share its VM.
 
 Tests that failed in VMs run once more at the end, alone. If a test passes then, it counts as
 passed and is listed as unstable. If the kernel reported a fault while it had a module of this
-project, only the tests that could not run after it run once more.
+project, only the tests that could not run after it run once more; but if it reported only soft
+lockups, RCU stalls or workqueue lockups, the test has a second try, too.
 
 A step that prints nothing for half an hour is stopped. A message says what it was doing.
 

@@ -61,17 +61,21 @@ def read(path: Path) -> Record:
     return record
 
 
-def judge(record: Record, status: int, where: str, early: bool = False) -> list[Case]:
+def judge(record: Record, status: int, where: str, early: bool = False,
+          stall: str = "") -> list[Case]:
     """The results of a run's tests. If the run itself went wrong, also a failed case WHOLE.
 
     Tests that could not run because the run ended early count as failed. If the kernel reported a
     fault, the failures of the tests that did run are final: there is no second try. @early: it
     reported the fault before it had a module of this project, which therefore did not cause it.
+    @stall: the first line of the report, if a busy machine alone can have caused it.
     """
     cases = list(record.cases)
     why = VM_STATUS.get(status) if where == "vm" else None
     if early:
         why = f"{why} before it had a module of this project"
+    elif stall:
+        why = f"{why}: {stall}"
     why = why or process.WHY.get(status) or f"the run ended with status {status}"
     if record.end is None:
         done = {case.name for case in cases}
@@ -89,7 +93,7 @@ def judge(record: Record, status: int, where: str, early: bool = False) -> list[
         cases.append(Case(WHOLE, FAILED, message="the run had no tests"))
     elif status == 0 and failed:
         cases.append(Case(WHOLE, FAILED, message="status 0 although tests failed"))
-    if where == "vm" and status == KERNEL_REPORT and not early:
+    if where == "vm" and status == KERNEL_REPORT and not early and not stall:
         for case in cases:
             case.final = case.outcome == FAILED and not case.lost
     return cases
@@ -187,8 +191,9 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
     if status in process.WHY:
         _keep_messages(folder, messages.faults())
     _log_boots(folder)
+    later = messages.with_modules()
     return judge(read(record), KERNEL_REPORT if faulted else status, "vm",
-                 faulted and not messages.with_modules().faults())
+                 faulted and not later.faults(), later.stall())
 
 
 def all_passed(cases: list[Case]) -> bool:

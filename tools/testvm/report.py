@@ -32,6 +32,10 @@ _FAULTS = re.compile("|".join((
     r"INFO: trying to register non-static key",
     r"DEBUG_LOCKS_WARN_ON",
 )))
+# Reports that a busy host alone can cause: it lets a CPU of the guest stand still. A task that is
+# blocked is not among them, because that is how a lost command shows.
+_STALLS = re.compile(r"rcu: INFO: \S+ (?:self-)?detected|INFO: rcu\S* (?:self-)?detected|"
+                     r"BUG: soft lockup|BUG: workqueue lockup")
 # Reports of known defects of the kernel itself, which this project cannot fix. For each report: a
 # pattern of its first line; a second pattern, which one of its lines must match; how many lines,
 # from the first on, are searched for the second pattern. tests/vm/kit/klog.py has the same list.
@@ -118,6 +122,14 @@ class ConsoleLog:
         part = ConsoleLog(self._end_mark)
         part.feed(text.encode())
         return part
+
+    def stall(self) -> str:
+        """The first line that reports a fault, if a busy host alone can have caused all of them;
+        otherwise ""."""
+        lines = self.text().splitlines()
+        found = [line for at, line in enumerate(lines)
+                 if _FAULTS.search(line) and not _is_known(lines, at)]
+        return found[0].strip() if found and all(map(_STALLS.search, found)) else ""
 
     def faults(self) -> str:
         """The first report of a fault, with some lines before it; "" if there is none."""
