@@ -177,12 +177,14 @@ def test_runner_returns_the_exit_status(tmp_path):
 def test_a_hanging_vm_is_ended_with_a_reason(tmp_path, limit, status):
     # The program's children must end with it: they would keep the log open.
     found, said = ends(tmp_path, "sh", "-c", "sleep 60 & wait", **{limit: 0.3})
-    assert found == status and said == f"stopped after 0 s: {process.WHY[status]}"
+    told = re.fullmatch(r"stopped after (\d+) s: (.*)", said)
+    # On a busy machine it takes longer, but never as long as the program.
+    assert found == status and told[2] == process.WHY[status] and int(told[1]) < 50
 
 
 def test_a_vm_that_prints_is_not_stopped(tmp_path):
-    script = "for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.2; done"
-    assert ends(tmp_path, "sh", "-c", script, silence=0.8) == (0, "8")
+    script = "for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.5; done"
+    assert ends(tmp_path, "sh", "-c", script, silence=3) == (0, "8")
 
 
 def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
