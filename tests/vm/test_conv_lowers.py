@@ -2,16 +2,20 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
+# vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
+# vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
+# vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
 """smq_conv above scsi_debug, tcm_loop and virtio_scsi: in one test a claimed disk goes through all
-that can happen to it.
+that can happen to it, in the other its lower host goes through its steps of error handling.
 
-The disk is claimed and released in a loop. Meanwhile threads write and read it and compare the
-data, the policy changes, and resets of the upper and the lower device end commands. Finally the
-lower disk is removed. User Mode Linux has no PCI device, and so no virtio_scsi.
+In the first test the disk is claimed and released in a loop. Meanwhile threads write and read it
+and compare the data, the policy changes, and resets of the upper and the lower device end commands.
+Finally the lower disk is removed. User Mode Linux has no PCI device, and so no virtio_scsi.
 """
 import errno
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,14 +23,18 @@ import pytest
 from kit import conv
 from kit.conv import write
 from kit.devices import LOWERS
-from kit.host import wait_for
+from kit.fiojob import fio
+from kit.host import KernelLog, loaded, wait_for
+from kit.lio import LOOPBACK, Wwn, iblock, loop_fabric
 from kit.matrix import timeouts
+from kit.monitor import Monitor
+from kit.ramdir import ram_host
 from kit.sgio import (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_NO_ESCALATE,
                       SG_SCSI_RESET_TARGET, SgDev)
 from kit.smqsg import SCSI_DEBUG
 from kit.stamped import Stamped
 
-pytestmark = [pytest.mark.limit(180), pytest.mark.smoke]
+pytestmark = pytest.mark.limit(180)
 UPPER_LEVELS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
 CLAIMS = 2
 # How long a command of scsi_debug takes: while resets need commands in flight, and otherwise.
@@ -35,6 +43,12 @@ SLOW_JIFFIES, FAST_JIFFIES = 25, 1
 # flight. The reset makes their timers expire, and the lower host aborts them. virtio_scsi restarts
 # every timer that expires, so there such a reset may end nothing.
 ALWAYS_IN_FLIGHT = "scsi_debug"
+
+
+def need_pci(name):
+    """Skips the test if the driver needs a PCI device and this kernel has none."""
+    if name == "virtio_scsi" and not Path("/sys/bus/pci").exists():
+        pytest.skip("this kernel has no PCI device")
 
 
 @contextmanager
@@ -80,12 +94,12 @@ def disturb(cells, lower, upper):
     return done
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", LOWERS)
 def test_disk_is_claimed_in_a_loop(name):
     """The data stays right under aborts, resets, changes of the policy, claims, releases, and
     removal."""
-    if name == "virtio_scsi" and not Path("/sys/bus/pci").exists():
-        pytest.skip("this kernel has no PCI device")
+    need_pci(name)
     with LOWERS[name]() as attached, conv.module(io_errors=True):
         cells, lower = Stamped(), attached.lun()
         # The end of this block sets scsi_debug's delay to FAST_JIFFIES.
@@ -117,3 +131,128 @@ def test_disk_is_claimed_in_a_loop(name):
         assert cells.errors and not conv.find_hosts("smq_conv")
         attached.back()
         cells.check(attached.lun())
+
+
+LOGGING = Path("/proc/sys/dev/scsi/logging_level")
+# The level of error handling at which the mid-layer logs each step, and what it logs for the step.
+STEPS_LEVEL = "4"
+STEPS = {"abort": "aborting command", "LUN reset": "Sending BDR",
+         "target reset": "Sending target reset", "bus reset": "Sending BRST",
+         "host reset": "Sending HRST"}
+# Timeout of a READ, and of the error handler's TEST UNIT READY.
+READ_MS, READY_S = 700, 2
+# scsi_debug's options: commands that read or write are lost, or all commands.
+LOSE_DATA, LOSE_ALL = 0x80, 4
+
+
+class DebugDevice:
+    """scsi_debug loses the READ twice, and the TEST UNIT READY after the LUN reset."""
+    steps, reads = ["abort", "LUN reset", "target reset"], 1
+
+    @contextmanager
+    def made(self):
+        with loaded("scsi_debug", io_errors=True, delay=0, dev_size_mb=16, every_nth=-1) as (host,):
+            yield host.luns()[0]
+
+    def start(self):
+        write(SCSI_DEBUG / "opts", LOSE_DATA)
+
+    def end(self, steps):
+        write(SCSI_DEBUG / "opts", LOSE_ALL)
+        try:
+            wait_for("the LUN reset", lambda: "LUN reset" in steps(), 8)
+            # The command after the reset is lost as well.
+            time.sleep(0.5)
+        finally:
+            write(SCSI_DEBUG / "opts", 0)
+
+
+class LoopDevice:
+    """A READ of the backstore takes longer than the timeout. tcm_loop's abort and LUN reset wait
+    for its end. There is no other step: tcm_loop has no host reset, and its target reset makes
+    Linux 6.1 warn."""
+    steps, reads = ["abort", "LUN reset"], 1
+    _ram = None
+
+    @contextmanager
+    def made(self):
+        with ram_host() as (self._ram, host), iblock("store", host.luns()[0].sd) as store, \
+                loop_fabric(io_errors=True):
+            yield Wwn(fabric=LOOPBACK).tpg().disk(0, store)
+
+    def start(self):
+        """The block layer may let a timer expire a second late."""
+        self._ram.set("model/service_ns", 2300000000)
+
+    def end(self, steps):
+        self._ram.set("model/service_ns", 0)
+        wait_for("the LUN reset", lambda: "LUN reset" in steps(), 8)
+
+
+class VirtioDevice:
+    """virtio_scsi restarts each timer that expires, so there is no step, however long QEMU takes
+    for a READ."""
+    steps, reads = [], 3
+
+    @contextmanager
+    def made(self):
+        with LOWERS["virtio_scsi"]() as attached:
+            yield attached.lun()
+
+    def start(self):
+        """From now on QEMU's disk reads 2 KiB/s."""
+        with Monitor() as monitor:
+            monitor.run("block_set_io_throttle a 0 2048 0 0 0 0")
+
+    def end(self, steps):
+        time.sleep(2 * READ_MS / 1000)
+        with Monitor() as monitor:
+            monitor.run("block_set_io_throttle a 0 0 0 0 0 0")
+
+
+DEVICES = {"scsi_debug": DebugDevice, "tcm_loop": LoopDevice, "virtio_scsi": VirtioDevice}
+
+
+def steps_for(device, lower, disk):
+    """Reads from a disk while the device does not answer in time. Returns the steps of error
+    handling that the lower host has taken, in their order."""
+    host = lower.address.partition(":")[0]
+    said = "|".join(STEPS.values())
+    where = rf"(?:\w+ {lower.address}:|scsi host{host}:).* (?:{said})"
+    (disk.queue / "io_timeout").write_text(str(READ_MS), encoding="ascii")
+    (lower.sysfs / "eh_timeout").write_text(str(READY_S), encoding="ascii")
+    with KernelLog() as log, ThreadPoolExecutor(1) as pool:
+        def steps():
+            return [name for line in log.matching(where)
+                    for name, text in STEPS.items() if text in line]
+        before = conv.dispatched(lower)
+        device.start()
+        try:
+            read = pool.submit(fio, disk.sd, rw="read", bs=4096, ioengine="libaio", size=12288,
+                               number_ios=device.reads, limit=60)
+            wait_for("the second READ", lambda: conv.dispatched(lower) >= before + 2)
+        finally:
+            device.end(steps)
+        read.result(60)
+        return steps()
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_lower_host_takes_the_steps_that_it_takes_for_a_bare_disk(name):
+    """A READ times out, and after its abort once more. The lower host takes the same steps of error
+    handling for the bare and for the claimed disk, and then the READ succeeds."""
+    need_pci(name)
+    device = DEVICES[name]()
+    with conv.module(io_errors=True), device.made() as lower:
+        before = LOGGING.read_text(encoding="ascii")
+        write(LOGGING, STEPS_LEVEL)
+        try:
+            bare = steps_for(device, lower, lower)
+            upper = conv.claim(lower)
+            claimed = steps_for(device, lower, upper)
+        finally:
+            write(LOGGING, before)
+        print(f"{name}, {os.uname().release}: {bare}, {claimed}")
+        assert bare == claimed == device.steps
+        conv.all_done(upper)
+        conv.release(lower)
