@@ -338,7 +338,7 @@ static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adho
 	}
 	smqsg_bioless_prepare_mapped(io->fd, rq);
 	smqsg_adhoc_fill_request(io, rq, adhoc);
-	if (!io->fd->straight || !smqsg_direct_issue_fresh(rq, &io->token))
+	if (!SMQ_CAN_HOLD || !smqsg_direct_issue_fresh(rq, &io->token))
 		blk_execute_rq_nowait(rq, false);
 	return 0;
 }

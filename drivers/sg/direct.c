@@ -1,27 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Straight issue: the context that sends a request itself calls queue_rq(), and bypasses the plug.
+ * Straight issue: the context that sends a request itself calls queue_rq(), and bypasses the plug's
+ * list. The plug's flush rings the LLD's doorbell.
  */
 #include <linux/blk-mq.h>
 #include <linux/sbitmap.h>
+#include <linux/slab.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
 #include <smq/compat.h>
 
 #include "direct.h"
+#include "work.h"
 
 /**
- * smqsg_direct_suits() - whether straight issue suits commands that come in batches
- * @sdev: their device
+ * struct smqsg_bell - the doorbell that an hctx's commands of a plug still need
+ * @cb: the plug's callback; @cb.data is the hctx
+ * @work: rings the doorbell if the plug is flushed because its task goes to sleep
  *
- * Return: false if the LLD has commit_rqs: it rings one doorbell for all commands of a plug, so its
- * commands go through the plug. Also false if this kernel's code was not checked for straight
- * issue. Any context.
+ * Lives from the first command until the doorbell has rung, and has a reference to the queue, which
+ * keeps the hctx: the commands may have ended by then.
  */
-bool smqsg_direct_suits(const struct scsi_device *sdev)
+struct smqsg_bell {
+	struct blk_plug_cb cb;
+	struct work_struct work;
+};
+
+static void smqsg_bell_ring(struct smqsg_bell *bell)
 {
-	return SMQ_CAN_HOLD && !sdev->host->hostt->commit_rqs;
+	struct blk_mq_hw_ctx *hctx = bell->cb.data;
+	struct request_queue *q = hctx->queue;
+
+	/* LLDs may rely on the section in which the block layer calls commit_rqs. */
+	rcu_read_lock();
+	q->mq_ops->commit_rqs(hctx);
+	rcu_read_unlock();
+	percpu_ref_put(&q->q_usage_counter);
+	kfree(bell);
+}
+
+static void smqsg_bell_work(struct work_struct *work)
+{
+	smqsg_bell_ring(container_of(work, struct smqsg_bell, work));
+}
+
+static void smqsg_bell_unplug(struct blk_plug_cb *cb, bool from_schedule)
+{
+	struct smqsg_bell *bell = container_of(cb, struct smqsg_bell, cb);
+
+	/* The task's state is set already, so an LLD that takes a mutex would lose a wake-up. */
+	if (from_schedule)
+		queue_work(smqsg_wq, &bell->work);
+	else
+		smqsg_bell_ring(bell);
+}
+
+/*
+ * Makes the flush of the plug ring the doorbell of @rq's hctx. Returns false if the command needs a
+ * doorbell of its own: there is no plug, or no memory.
+ */
+static __always_inline bool smqsg_bell_is_due(struct request *rq)
+{
+	struct smqsg_bell *bell;
+	struct blk_plug_cb *cb;
+
+	cb = blk_check_plugged(smqsg_bell_unplug, rq->mq_hctx, sizeof(*bell));
+	if (unlikely(!cb))
+		return false;
+	bell = container_of(cb, struct smqsg_bell, cb);
+	if (unlikely(!bell->work.func)) {
+		INIT_WORK(&bell->work, smqsg_bell_work);
+		/* @rq has a reference, so there is one to add to. */
+		percpu_ref_get(&rq->q->q_usage_counter);
+	}
+	return true;
 }
 
 /*
@@ -46,7 +99,8 @@ static __always_inline int smqsg_direct_budget(struct request_queue *q, unsigned
 }
 
 /*
- * Does what the flush of a plug does, but for one command, which gets a doorbell of its own.
+ * Does what the flush of a plug does, but for one command. If the LLD has a doorbell, it rings when
+ * the plug is flushed, once for all commands of the plug.
  * @fresh: the request has never been dispatched; a compile-time constant.
  */
 static __always_inline bool smqsg_direct_send(struct request *rq, int *last_token, bool fresh)
@@ -77,7 +131,12 @@ static __always_inline bool smqsg_direct_send(struct request *rq, int *last_toke
 	if (fresh)
 		smq_rq_has_tag(rq);
 	scmd->budget_token = token;
+	if (q->mq_ops->commit_rqs)
+		bd.last = !smqsg_bell_is_due(rq);
 	status = q->mq_ops->queue_rq(hctx, &bd);
+	/* The LLD may have no room until it knows of the plug's commands before this one. */
+	if (unlikely(status != BLK_STS_OK && !bd.last))
+		q->mq_ops->commit_rqs(hctx);
 	/* If queue_rq() did not take the request, it has given the budget back. */
 	switch (status) {
 	case BLK_STS_OK:

@@ -8,9 +8,7 @@
 #include <linux/types.h>
 
 struct request;
-struct scsi_device;
 
-bool smqsg_direct_suits(const struct scsi_device *sdev);
 bool smqsg_direct_issue(struct request *rq, int *last_token);
 bool smqsg_direct_issue_fresh(struct request *rq, int *last_token);
 

@@ -12,7 +12,6 @@
 #include "bioless.h"
 #include "batch.h"
 #include "cancel.h"
-#include "direct.h"
 #include "expire.h"
 #include "io.h"
 #include "kept.h"
@@ -109,7 +108,6 @@ static int smqsg_open(struct inode *inode, struct file *file)
 		goto out_detach;
 	smqsg_keep_set(sg, fd->sdev);
 	fd->slots.list = smqsg_bioless_list(fd->sdev);
-	fd->straight = smqsg_direct_suits(fd->sdev);
 	ret = scsi_autopm_get_device(fd->sdev);
 	if (ret)
 		goto out_detach;

@@ -110,7 +110,7 @@ int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 	/* True if an elevator was set meanwhile. It cannot change while this request exists. */
 	if (rq->internal_tag >= 0) {
 		smqsg_held_release(fd, held);
-		smqsg_slot_execute(io, rq, slot, io->flags, false);
+		smqsg_slot_execute(io, rq, slot, io->flags);
 		return 0;
 	}
 	held->cpu = raw_smp_processor_id();
@@ -157,7 +157,7 @@ int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_re
 
 /**
  * smqsg_slot_issue_direct() - smqsg_slot_issue() past the plug
- * @io: the run; not part of a batch, and its slot has @direct set
+ * @io: the run; not part of a batch
  * @fd: the file
  * @slot: the slot
  * @number: its number

@@ -81,17 +81,14 @@ static __always_inline struct request *smqsg_slot_request(struct smqsg_fd *fd,
 				  REQ_OP_DRV_IN) | polled, flags);
 }
 
-/*
- * Sends a slot's command with a new request, which is freed when the command ends. @direct: bypass
- * the plug, if possible.
- */
+/* Sends a slot's command with a new request, which is freed when the command ends. */
 static __always_inline void smqsg_slot_execute(struct smqsg_io *io, struct request *rq,
-					       struct smqsg_slot *slot, u32 varied, bool direct)
+					       struct smqsg_slot *slot, u32 varied)
 {
 	smqsg_slot_fill_request(io, rq, slot, &io->bio, varied);
 	io->held = NULL;
 	rq->end_io = smqsg_slot_end;
-	if (direct && smqsg_direct_issue_fresh(rq, &io->token))
+	if (SMQ_CAN_HOLD && smqsg_direct_issue_fresh(rq, &io->token))
 		return;
 	blk_execute_rq_nowait(rq, false);
 }
@@ -110,7 +107,7 @@ static __always_inline int smqsg_slot_send(struct smqsg_io *io, struct smqsg_fd 
 		blk_mq_free_request(rq);
 		return -EOPNOTSUPP;
 	}
-	smqsg_slot_execute(io, rq, slot, varied, slot->direct);
+	smqsg_slot_execute(io, rq, slot, varied);
 	return 0;
 }
 
@@ -150,7 +147,7 @@ static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd
 	io->held = held;
 	if (unlikely(varied || !held->as_slot))
 		smqsg_held_vary(io, held, rq);
-	if (slot->direct && smqsg_direct_issue(rq, &held->token))
+	if (smqsg_direct_issue(rq, &held->token))
 		return 0;
 	blk_execute_rq_nowait(rq, false);
 	return 0;
@@ -223,7 +220,7 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 		return ret;
 	if (alone && unlikely(!smqsg_reserve(fd, 1)))
 		return -EAGAIN;
-	if (alone && !polled && unlikely(slot->direct))
+	if (SMQ_CAN_HOLD && alone && !polled)
 		ret = smqsg_slot_issue_direct(io, fd, slot, number, varied, flags);
 	else if (alone && unlikely(!current->plug))
 		ret = smqsg_slot_issue_plugged(io, fd, flags, polled);

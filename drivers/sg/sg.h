@@ -97,8 +97,6 @@ struct smqsg_batch_pool;
  * @owner: owner of the slots
  * @pool: unused struct smqsg_io of each CPU
  * @batches: unused batches of each CPU
- * @straight: commands from io_uring are given to queue_rq() past the plug, if possible: see
- *	smqsg_direct_suits(). Set when the file is opened
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @held: its held requests
@@ -122,7 +120,6 @@ struct smqsg_fd {
 	struct smqsg_fd_owner owner;
 	struct smqsg_pool __percpu *pool;
 	struct smqsg_batch_pool __percpu *batches;
-	bool straight;
 	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* see above */
 

@@ -349,7 +349,6 @@ static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 		SMQSG_TIMEOUT;
 	slot->hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held.entries &&
 		     slot->segments <= SMQSG_HELD_SEGMENTS && !smqsg_cdb_protected(slot->cdb);
-	slot->direct = fd->straight;
 	slot->bioless = fd->slots.list && smqsg_bioless_fits(slot);
 	return 0;
 }

@@ -25,7 +25,6 @@ struct vm_area_struct;
  * @direction: enum smq_sg_direction
  * @in_pieces: @data lies in more than one element of the buffer's array
  * @hold: the slot keeps its request between two runs, unless others need it
- * @direct: its requests are given to queue_rq() past the plug, if possible
  * @bioless: its requests need no bio
  * @held: index of its last entry in smqsg_fd_held.entries; 0 for none
  *
@@ -42,7 +41,6 @@ struct smqsg_slot {
 	u8 direction : 2;
 	u8 in_pieces : 1;
 	u8 hold : 1;
-	u8 direct : 1;
 	u8 bioless : 1;
 	u16 held;
 };

@@ -351,6 +351,9 @@ static void tmpl##_commit_rqs(struct Scsi_Host *shost, u16 queue)		\
 {										\
 	struct smq_host *host = smq_shost_to_host(shost);			\
 										\
+	/* smq_sg's doorbell may come later than the batch: the reset's end rings it. */ \
+	if (unlikely(READ_ONCE(host->frozen)))					\
+		return;								\
 	if (unlikely(rcu_access_pointer(host->policy)))				\
 		smq_policy_last(host->hwq[queue]);				\
 	if ((ops).commit)							\

@@ -496,7 +496,6 @@ static void begin_file(struct smqsg_fd *fd, int nr)
 	for (i = 0; i < SLOTS; i++) {
 		world.slot[nr][i].cdb_len = 1;
 		world.slot[nr][i].timeout = 1000;
-		world.slot[nr][i].direct = true;
 		world.slot[nr][i].bioless = true;
 		world.slot[nr][i].hold = set.hold;
 	}

@@ -22,8 +22,7 @@ from kit.slowdisk import opened
 from kit.uring import Ring
 
 
-# Held requests go through the plug. If the driver has no doorbell for several commands
-# (commit_rqs), they go straight to the driver.
+# Drivers with and without a doorbell for several commands (commit_rqs).
 DRIVERS = {"queued": ("smq_ram", {}),
            "straight": ("scsi_debug", {"delay": 0, "max_queue": 128, "submit_queues": 4})}
 QUEUED = pytest.mark.parametrize("path", ["queued"], indirect=True)

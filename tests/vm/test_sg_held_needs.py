@@ -77,8 +77,8 @@ KERNELS_DIFFER = ("elevator", "cpu", "suspend")
 
 @contextmanager
 def host_of(driver: str, luns: int = 1, depth: int = 64, queues: int = 4):
-    """Yields a host of smq_ram or of scsi_debug. Held requests go through the plug to smq_ram, and
-    straight to scsi_debug, which has no doorbell for several commands."""
+    """Yields a host of smq_ram, which has a doorbell for several commands, or of scsi_debug, which
+    has none."""
     if driver == "smq_ram":
         with ram_host(luns=luns, depth=depth, hw_queues=queues) as (_, host):
             yield host

@@ -22,8 +22,7 @@ from kit.uring import Ring
 from kit.waits import Waits, waits, waits_on
 
 
-# If the driver has a doorbell for several commands (commit_rqs), held requests go through the plug.
-# Otherwise they go straight to the driver.
+# Drivers with and without a doorbell for several commands (commit_rqs).
 DISKS = {"queued": slow_disk, "straight": straight_disk}
 # For tests that need smq_ram, to inject faults.
 QUEUED = pytest.mark.parametrize("whole", ["queued"], indirect=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""New requests that go straight to a driver, because the driver has no doorbell for several
-commands. The block layer finds such a request in any tag when it times out, and these requests do
-not exceed the queue depth.
+"""New requests that go straight to a driver without a doorbell for several commands. The block
+layer finds such a request in any tag when it times out, and these requests do not exceed the queue
+depth.
 
 A CPU keeps places for its next commands. Commands of other CPUs can take these places.
 """
