@@ -296,6 +296,12 @@ bool smq_depth_lower(struct smq_host *host)
 	lockdep_assert_held(&host->core->choice.lock);
 	if (host->core->raised) {
 		smq_depth_advertise(host);
+		/*
+		 * smq_depth_is_beyond() sees only commands that have started. The block layer takes
+		 * a budget token and starts the command in one RCU section: wait for sections that
+		 * may have taken a token of the larger depth.
+		 */
+		synchronize_rcu();
 		waits = SMQ_DEPTH_DRAIN_MS / SMQ_DEPTH_POLL_MS;
 	}
 	while (host->core->lowering) {

@@ -26,6 +26,7 @@ NAMES = re.compile(r"\bsmqsg_\w+\(|\b\w+_release\((?:struct|fd|file)|\blio_\w+\(
 # Places that need no litmus test, with the reason.
 WITHOUT = {
     ("drivers/core/depth.h", "smq_depth_get"): "a count; related data has its own barrier",
+    ("drivers/core/depth.c", "smq_depth_lower"): "waits for RCU sections of the block layer",
     ("drivers/core/fault.c", "smq_fault_take_back"): "the state is checked again under the lock",
     ("drivers/core/fault.c", "smq_fault_count_down"): "a count; no other data depends on it",
     ("drivers/core/fault.c", "smq_fault_uncount"): "a count; no other data depends on it",
