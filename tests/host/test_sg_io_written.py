@@ -58,6 +58,14 @@ def test_the_last_write_to_a_block_counts(tmp_path):
     assert sorted(got) == list(range(8))
 
 
+def test_write_atomic_has_its_own_length_field(tmp_path):
+    # Bytes 10 and 11 are the atomic boundary, 12 and 13 the length.
+    atomic = f"9c00{5:016x}{2:04x}{4:04x}0000 out {4 * BLOCK} pattern=lba"
+    got = expected(tmp_path, [write10(4, 6, "ff"), atomic])
+    assert {lba: line for lba, (line, _) in got.items()} == {4: 1, 5: 2, 6: 2, 7: 2, 8: 2, 9: 1}
+    assert got[8][1] == lba_data(8)
+
+
 def test_write_same_repeats_its_block(tmp_path):
     got = expected(tmp_path, [same10(4, 3, "lba"), same10(60, 0, "ff")])
     assert all(got[i][1] == lba_data(4) for i in (4, 5, 6))
