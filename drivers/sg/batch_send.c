@@ -220,7 +220,9 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 /*
  * Makes the current plug allocate its next requests in one go. This is the batch's own plug, or the
  * submitter's if the submitter had started one. The plug allocates at most SMQSG_PLUG requests, and
- * does so once for each call of this function.
+ * does so once for each call of this function. Held slots are counted too: if only a few of them
+ * need a request, the plug frees the others when it ends, and until then no one else gets their
+ * tags.
  */
 static void smqsg_batch_arm(u32 left)
 {
