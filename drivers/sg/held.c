@@ -6,6 +6,7 @@
  * suspend, removal), a CPU that goes offline, and tasks that sleep for a tag. None of these can
  * notify this module, so a periodic work item, the look, checks for them: smqsg_held_look().
  */
+#include <linux/hash.h>
 #include <linux/slab.h>
 
 #include "held.h"
@@ -207,25 +208,42 @@ static void smqsg_held_collect(struct smqsg_fd *fd, bool all)
 	}
 }
 
-/* Whether others want an idle request of any of the queue's hctxs. The caller references @q. */
-static bool smqsg_held_any_wanted(struct request_queue *q)
+/*
+ * Whether others want an idle request of any of the queue's hctxs. The caller references @q. Sets
+ * @offline to a value that differs if other hctxs are inactive: the hctxs' hashes, added up.
+ */
+static bool smqsg_held_any_wanted(struct request_queue *q, u64 *offline)
 {
 	struct blk_mq_hw_ctx *hctx;
+	bool wanted = false;
 	unsigned long i;
 
-	queue_for_each_hw_ctx(q, hctx, i)
-		if (hctx->tags &&
-		    smqsg_held_maybe_wanted(q, hctx, &hctx->tags->bitmap_tags.ws_active))
-			return true;
-	return false;
+	*offline = 0;
+	queue_for_each_hw_ctx(q, hctx, i) {
+		if (READ_ONCE(hctx->state) & BIT(BLK_MQ_S_INACTIVE))
+			*offline += hash_64(i + 1, 64);
+		else if (hctx->tags &&
+			 smqsg_held_maybe_wanted(q, hctx, &hctx->tags->bitmap_tags.ws_active))
+			wanted = true;
+	}
+	return wanted;
 }
 
-/* Whether the look has to read all entries of a file, whose queue the caller references. */
+/*
+ * Whether the look has to read all entries of a file, whose queue the caller references. An hctx is
+ * inactive as long as its CPUs are offline, but it only has idle requests when it becomes inactive.
+ */
 static bool smqsg_held_scan_due(struct smqsg_fd *fd)
 {
-	if (time_before(jiffies, fd->held.scan) && !smqsg_held_any_wanted(fd->q))
+	u64 offline;
+	bool wanted = smqsg_held_any_wanted(fd->q, &offline);
+	bool changed = offline != fd->held.offline;
+
+	if (!wanted && !changed && time_before(jiffies, fd->held.scan))
 		return false;
-	fd->held.scan = jiffies + SMQSG_HELD_SCAN;
+	fd->held.offline = offline;
+	/* A command that ended just before the change may keep its request just after this scan. */
+	fd->held.scan = jiffies + (changed ? 0 : SMQSG_HELD_SCAN);
 	return true;
 }
 

@@ -106,6 +106,7 @@ struct smqsg_dev_held {
  * @free: index of the first free entry; smqsg_held.next links the others. 0 for none
  * @used: how many entries are not free
  * @scan: when the look next reads all entries, in jiffies; under smqsg_dev.lock
+ * @offline: which hctxs were inactive when it last did so; under smqsg_dev.lock
  * @sibling: in smqsg_dev_held.files while there are entries
  *
  * Lives in the file. Entries are allocated by smqsg_held_setup() and freed by smqsg_held_close().
@@ -123,6 +124,7 @@ struct smqsg_fd_held {
 	u32 free;
 	u32 used;
 	unsigned long scan;
+	u64 offline;
 	struct list_head sibling;
 };
 

@@ -37,6 +37,7 @@ typedef int blk_status_t;
 #define RQF_DONTPREP		1
 #define SMQ_RQF_OF_TAG		2
 #define BLK_MQ_REQ_NOWAIT	1
+#define hash_64(value, bits)		((u64)(value))
 #define BLK_MQ_S_INACTIVE	0
 #define BLK_MQ_S_SCHED_RESTART	1
 #define PF_EXITING		1

@@ -143,6 +143,29 @@ def fixture_life(sg_module, request):
                 os.sched_setaffinity(0, before)
 
 
+def test_entries_are_seldom_read_while_a_cpu_is_offline(sg_module):
+    """The look reads all entries every half second. Only when a CPU has gone offline it reads them
+    at once, and not again as long as the CPU is offline."""
+    with calls("smq_sg", "smqsg_held_collect") as reads, lun_of("scsi_debug", 32) as lun, \
+            node_share(smqsg.node(lun), 100):
+        if reads() is None:
+            pytest.skip("this kernel has no kprobes")
+        life = Life(lun, 2, lambda: None)
+        try:
+            ONLINE.write_text("0", encoding="ascii")
+            life.together()
+            time.sleep(0.1)
+            before, began = reads(), time.monotonic()
+            while time.monotonic() < began + 2:
+                life.together()
+                time.sleep(0.1)
+            seconds = time.monotonic() - began
+            assert 1 <= reads() - before <= 2 * seconds + 3
+        finally:
+            ONLINE.write_text("1", encoding="ascii")
+            life.file.close()
+
+
 @pytest.mark.limit(120)
 def test_slots_allocate_requests_only_when_they_have_to(life):
     """Slots allocate their first requests, none while they run, and no more than one each after
