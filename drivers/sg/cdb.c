@@ -6,12 +6,12 @@
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_proto.h>
 #include <smq/compat.h>
+#include <smq/rw_cdb.h>
 
 #include "cdb.h"
 
-/* Opcodes that scsi_proto.h does not have. */
+/* An opcode that scsi_proto.h does not have. */
 #define SMQSG_ORWRITE_16	0x8b
-#define SMQSG_WRITE_ATOMIC_16	0x9c
 
 static unsigned int smqsg_lba_bits(u8 opcode)
 {
@@ -99,7 +99,7 @@ static unsigned int smqsg_protect_byte(const u8 *cdb)
 	case WRITE_VERIFY_16:
 	case VERIFY_16:
 	case WRITE_SAME_16:
-	case SMQSG_WRITE_ATOMIC_16:
+	case SMQ_WRITE_ATOMIC_16:
 	case READ_12:
 	case WRITE_12:
 	case WRITE_VERIFY_12:

@@ -6,6 +6,7 @@
 #include <linux/dma-direction.h>
 #include <linux/types.h>
 #include <scsi/scsi_proto.h>
+#include <smq/rw_cdb.h>
 
 /*
  * An opcode is left out if its data may have either direction (ATA PASS-THROUGH), if it has another
@@ -52,6 +53,7 @@ static const u8 smq_cdb_directions[256] = {
 	[EXTENDED_COPY]		= DMA_TO_DEVICE,
 	[COMPARE_AND_WRITE]	= DMA_TO_DEVICE,
 	[WRITE_16]		= DMA_TO_DEVICE,
+	[SMQ_WRITE_ATOMIC_16]	= DMA_TO_DEVICE,
 	[WRITE_ATTRIBUTE]	= DMA_TO_DEVICE,
 	[WRITE_VERIFY_16]	= DMA_TO_DEVICE,
 	[VERIFY_16]		= DMA_TO_DEVICE,

@@ -10,6 +10,9 @@
 #include <scsi/scsi_proto.h>
 #include <smq/compat.h>
 
+/* scsi_proto.h has this opcode from 6.11 on. The length of its CDB is in bytes 12 and 13 (SBC-5). */
+#define SMQ_WRITE_ATOMIC_16	0x9c
+
 /* Gets LBA and length, in blocks, from a CDB of 6, 10, 12 or 16 bytes. */
 static inline void smq_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 {
@@ -20,7 +23,8 @@ static inline void smq_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 		break;
 	case 4:
 		*lba = get_unaligned_be64(cdb + 2);
-		*blocks = get_unaligned_be32(cdb + 10);
+		*blocks = cdb[0] == SMQ_WRITE_ATOMIC_16 ? get_unaligned_be16(cdb + 12) :
+							  get_unaligned_be32(cdb + 10);
 		break;
 	case 5:
 		*lba = get_unaligned_be32(cdb + 2);
@@ -41,7 +45,10 @@ static inline void smq_encode_rw_blocks(u8 *cdb, u32 blocks)
 		cdb[4] = blocks;	/* 0 means 256 */
 		break;
 	case 4:
-		put_unaligned_be32(blocks, cdb + 10);
+		if (cdb[0] == SMQ_WRITE_ATOMIC_16)
+			put_unaligned_be16(blocks, cdb + 12);
+		else
+			put_unaligned_be32(blocks, cdb + 10);
 		break;
 	case 5:
 		put_unaligned_be32(blocks, cdb + 6);
@@ -60,7 +67,7 @@ static inline bool smq_is_read(const u8 *cdb)
 static inline bool smq_is_write(const u8 *cdb)
 {
 	return cdb[0] == WRITE_6 || cdb[0] == WRITE_10 || cdb[0] == WRITE_12 ||
-	       cdb[0] == WRITE_16;
+	       cdb[0] == WRITE_16 || cdb[0] == SMQ_WRITE_ATOMIC_16;
 }
 
 #endif /* SMQ_RW_CDB_H */

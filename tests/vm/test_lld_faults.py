@@ -5,6 +5,7 @@
 """The layer's faults on demand, with LLDs that have no code for faults: smq_virtio, smq_lio, and
 smq_old, which has queuecommand_lck."""
 import os
+import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -130,6 +131,18 @@ def test_programs_see_injected_faults(lld):
         there = cdb.blocks(cdb.WRITE_10, 100, 8)
         assert dev.cmd(there, dout=b"\xa5" * 4096).status == RESERVATION_CONFLICT
         assert dev.cmd(cdb.blocks(cdb.READ_10, 100, 8), din=4096).data == b"\xa5" * 4096
+
+
+def test_atomic_writes_have_faults(lld):
+    """The length of WRITE ATOMIC(16) is in bytes 12 and 13, behind the boundary."""
+    _, disk, faults = lld
+    faults.arm("status", status=RESERVATION_CONFLICT, first_lba=8, last_lba=8)
+    statuses = []
+    with SgDev(disk.sg) as dev:
+        for lba in (0, 1, 8, 9):
+            raw = struct.pack(">BxQHHxx", 0x9c, lba, 1, 8)
+            statuses.append(dev.cmd(raw, dout=bytes(8 * 512)).status == RESERVATION_CONFLICT)
+    assert statuses == [False, True, True, False]
 
 
 def test_delayed_commands_complete_or_are_aborted(lld):
