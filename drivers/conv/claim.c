@@ -9,6 +9,7 @@
 #include <linux/blkdev.h>
 #include <linux/slab.h>
 #include <scsi/scsi_driver.h>
+#include <smq/prepare.h>
 
 #include "conv.h"
 
@@ -124,6 +125,11 @@ static int conv_check(struct scsi_device *lower)
 			    lower->host->hostt->name,
 			    lower->dma_drain_len || smq_queue_pad_mask(q) ?
 			    "padding of data" : "a queuecommand that may sleep");
+		return -EOPNOTSUPP;
+	}
+	if (smq_lld_reads_bio(lower->host)) {
+		sdev_printk(KERN_ERR, lower, "claim: not supported: %s reads the bio of a request\n",
+			    lower->host->hostt->name);
 		return -EOPNOTSUPP;
 	}
 	return 0;

@@ -4,6 +4,7 @@
  */
 #include <scsi/scsi_host.h>
 #include <smq/lower.h>
+#include <smq/prepare.h>
 
 #include "bioless.h"
 
@@ -13,8 +14,8 @@
  *
  * Return: its offset from the struct scsi_cmnd. 0 if the device's commands need the mid-layer's own
  * preparation, because the host transfers protection information beside the data, because data is
- * padded, or because the device needs a drain buffer: it transfers more than it is asked for. Any
- * context.
+ * padded, because the device needs a drain buffer (it transfers more than it is asked for), or
+ * because the LLD reads the bio. Any context.
  */
 u32 smqsg_bioless_list(const struct scsi_device *sdev)
 {
@@ -22,7 +23,7 @@ u32 smqsg_bioless_list(const struct scsi_device *sdev)
 
 	if (!SMQ_CAN_PREPARE || scsi_host_get_prot(sdev->host) ||
 	    smq_queue_pad_mask(sdev->request_queue) || sdev->dma_drain_len ||
-	    hostt->dma_need_drain)
+	    hostt->dma_need_drain || smq_lld_reads_bio(sdev->host))
 		return 0;
 	return sizeof(struct scsi_cmnd) + hostt->cmd_size;
 }

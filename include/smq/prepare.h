@@ -9,7 +9,20 @@
 #include <linux/blk-mq.h>
 #include <linux/list.h>
 #include <linux/scatterlist.h>
+#include <linux/string.h>
 #include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_host.h>
+
+/*
+ * Whether an LLD reads a command's data from the request's bio rather than from the scatterlist.
+ * Of the kernel's LLDs only aha1542 does.
+ */
+static inline bool smq_lld_reads_bio(const struct Scsi_Host *shost)
+{
+	const char *name = shost->hostt->proc_name;
+
+	return name && !strcmp(name, "aha1542");
+}
 
 /**
  * smq_prepare_cmd() - prepares a command as scsi_prepare_cmd() does
