@@ -188,12 +188,33 @@ ssize_t conv_host_list(char *buf)
 	list_for_each_entry(ch, &conv_hosts, node) {
 		list_for_each_entry(cl, &ch->luns, node) {
 			lower = cl->lower;
-			len += sysfs_emit_at(buf, len, "%s %u:%u:%u:%llu %u\n",
-					     dev_name(&lower->sdev_gendev),
-					     ch->smq->shost->host_no, lower->channel, lower->id,
-					     lower->lun, conv_lun_others(cl));
+			len = conv_list_add(buf, len, "%s %u:%u:%u:%llu %u\n",
+					    dev_name(&lower->sdev_gendev),
+					    ch->smq->shost->host_no, lower->channel, lower->id,
+					    lower->lun, conv_lun_others(cl));
 		}
 	}
 	mutex_unlock(&conv_lock);
 	return len;
 }
+
+/*
+ * Adds a line to a list that a program reads from sysfs, which has room for one page. The line
+ * "..." stands for all lines that do not fit. @len: length of the list so far. Returns its new
+ * length.
+ */
+ssize_t conv_list_add(char *buf, ssize_t len, const char *fmt, ...)
+{
+	static const char rest[] = "\n...\n";
+	const ssize_t room = PAGE_SIZE - sizeof(rest) - len;
+	va_list args;
+	int more;
+
+	if (len > 4 && !memcmp(buf + len - 5, rest, 5))
+		return len;
+	va_start(args, fmt);
+	more = vsnprintf(buf + len, room, fmt, args);
+	va_end(args);
+	return len + (more < room ? more : sprintf(buf + len, "%s", rest + 1));
+}
+

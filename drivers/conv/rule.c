@@ -108,7 +108,7 @@ static ssize_t rules_show(struct device_driver *drv, char *buf)
 
 	mutex_lock(&conv_lock);
 	list_for_each_entry(rule, &conv_rules, node)
-		len += sysfs_emit_at(buf, len, "%s\n", rule->wwid);
+		len = conv_list_add(buf, len, "%s\n", rule->wwid);
 	mutex_unlock(&conv_lock);
 	return len;
 }

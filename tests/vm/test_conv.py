@@ -2,6 +2,7 @@
 """smq_conv: claim and release of devices, and what user space sees of a claimed device."""
 import errno
 import json
+import mmap
 import os
 import subprocess
 from contextlib import contextmanager
@@ -312,6 +313,21 @@ def test_rule_claims_a_device_before_sd(lower, klog):
     assert not uppers()
     write(rules, "-" + wwid)
     assert rules.read_text(encoding="ascii") == ""
+
+
+def test_more_rules_than_fit_a_page():
+    """The list has whole lines only, and says that there are more."""
+    names = [f"naa.{number:056x}." for number in range(100)]
+    with conv.module():
+        for name in names:
+            write(conv.DRIVER / "rules", name)
+        text = (conv.DRIVER / "rules").read_text(encoding="ascii")
+        *lines, last = text.splitlines()
+        assert lines == names[:len(lines)] and last == "..."
+        assert len(text) <= mmap.PAGESIZE < len(text) + 2 * len(names[0])
+        for name in names:
+            write(conv.DRIVER / "rules", "-" + name)
+        assert not (conv.DRIVER / "rules").read_text(encoding="ascii")
 
 
 def test_rules_are_parameters_of_the_module(klog):
