@@ -111,13 +111,6 @@ int smq_depth_configured(struct smq_host *host, struct scsi_device *sdev, struct
 	return err;
 }
 
-/* Records since when the device refuses commands, if it did not refuse before. Context: any. */
-void smq_depth_refused(struct smq_depth *depth)
-{
-	if (!READ_ONCE(depth->refusing_since))
-		WRITE_ONCE(depth->refusing_since, jiffies | 1);
-}
-
 /*
  * Called for TASK SET FULL: the device takes as many commands as are in flight now. Lowers the
  * depth to that, but by half at most, because other commands may have completed together with this
@@ -128,7 +121,8 @@ void smq_depth_full(struct smq_depth *depth, unsigned int inflight)
 	unsigned int now = max(inflight, 1U);
 	unsigned long flags;
 
-	smq_depth_refused(depth);
+	if (!READ_ONCE(depth->full_since))
+		WRITE_ONCE(depth->full_since, jiffies | 1);
 	spin_lock_irqsave(&depth->lock, flags);
 	now = max(now, depth->depth / 2);
 	depth->last_full = jiffies;
@@ -155,8 +149,8 @@ static void smq_depth_grow(struct smq_depth *depth, struct scsi_device *sdev)
 /* Called when the device completed a command with GOOD. Context: any. */
 void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev)
 {
-	if (unlikely(READ_ONCE(depth->refusing_since)))
-		WRITE_ONCE(depth->refusing_since, 0);
+	if (unlikely(READ_ONCE(depth->full_since)))
+		WRITE_ONCE(depth->full_since, 0);
 	if (unlikely(READ_ONCE(depth->depth) < READ_ONCE(depth->max)))
 		smq_depth_grow(depth, sdev);
 }
@@ -164,16 +158,16 @@ void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev)
 /*
  * Called when a command leaves a list. The mid-layer stops retrying a command some time after
  * jiffies_at_alloc. The time for which the policy held the command must not count, so this function
- * moves that field forward by that time. Time in which the device refused commands does count.
+ * moves that field forward by that time. Time in which the device answered TASK SET FULL does count.
  * Context: any; the caller owns the command.
  */
 void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd)
 {
 	unsigned long began = cmd->seen->held_at, until = jiffies;
-	unsigned long refusing = READ_ONCE(depth->refusing_since);
+	unsigned long full = READ_ONCE(depth->full_since);
 
-	if (refusing && time_before(refusing, until))
-		until = refusing;
+	if (full && time_before(full, until))
+		until = full;
 	if (time_after(until, began))
 		smq_cmd_to_scmd(cmd)->jiffies_at_alloc += until - began;
 }

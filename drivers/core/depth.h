@@ -13,9 +13,9 @@
  * @max: what @depth may grow to
  * @last_full: when the device last said TASK SET FULL, in jiffies
  * @last_ramp: when @depth last grew, in jiffies
- * @refusing_since: when the device began to refuse commands, in jiffies | 1; 0 once it has
- *	completed a command with GOOD. Written without a lock: a race makes the time wrong
- *	by at most one command
+ * @full_since: when the device began to answer TASK SET FULL, in jiffies | 1; 0 once it has completed
+ *	a command with GOOD. Written without a lock: a race makes the time wrong by at most one
+ *	command
  * @lock: protects changes of the first four fields: completions on all CPUs change them
  * @map: the budget map that the layer made for the LUN. It is only compared with the LUN's
  *	map, which may be one that the mid-layer made
@@ -33,7 +33,7 @@ struct smq_depth {
 	unsigned int max;
 	unsigned long last_full;
 	unsigned long last_ramp;
-	unsigned long refusing_since;
+	unsigned long full_since;
 	spinlock_t lock;	/* protects the first four fields */
 	const struct sbitmap_word *map;
 	atomic_t inflight;
@@ -78,7 +78,6 @@ void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev);
 int smq_depth_widen(struct smq_host *host, struct scsi_device *sdev, struct smq_depth *depth);
 int smq_depth_configured(struct smq_host *host, struct scsi_device *sdev, struct smq_depth *depth);
 void smq_depth_full(struct smq_depth *depth, unsigned int inflight);
-void smq_depth_refused(struct smq_depth *depth);
 void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev);
 void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd);
 void smq_depth_begin(struct smq_host *host);

@@ -44,12 +44,12 @@ static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *lo
 	return time_after_eq(jiffies, READ_ONCE(seen->held_since) + bound);
 }
 
-/* Whether the device has refused commands for so long that the mid-layer would end this one. */
-static bool smq_wait_was_refused(struct smq_cmd *cmd)
+/* Whether the device has been full for so long that the mid-layer would end this command. */
+static bool smq_wait_was_full(struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
-	return READ_ONCE(smq_cmd_lun(cmd)->depth.refusing_since) &&
+	return READ_ONCE(smq_cmd_lun(cmd)->depth.full_since) &&
 	       scmd->allowed >= 0 &&	/* -1: no limit */
 	       !time_before(jiffies, scmd->jiffies_at_alloc +
 			    (scmd->allowed + 1) * scsi_cmd_to_rq(scmd)->timeout);
@@ -57,15 +57,15 @@ static bool smq_wait_was_refused(struct smq_cmd *cmd)
 
 /*
  * Returns a command to the mid-layer, which repeats it without counting a retry. If the device has
- * refused commands for so long that the mid-layer ends this one, its result is TASK SET FULL, as it
- * would be without a policy.
+ * been full for so long that the mid-layer ends this one, its result is TASK SET FULL, as it would
+ * be without a policy.
  */
 static void smq_wait_give_back(struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 
 	smq_depth_credit(&smq_cmd_lun(cmd)->depth, cmd);
-	scmd->result = smq_wait_was_refused(cmd) ? SAM_STAT_TASK_SET_FULL : DID_REQUEUE << 16;
+	scmd->result = smq_wait_was_full(cmd) ? SAM_STAT_TASK_SET_FULL : DID_REQUEUE << 16;
 	smq_wait_leave(cmd);
 	this_cpu_inc(cmd->hwq->stats->done);
 	this_cpu_inc(cmd->hwq->stats->errors);

@@ -319,7 +319,7 @@ bool smq_policy_lun_is_full(const struct smq_policy_lun *lun)
 EXPORT_SYMBOL_GPL(smq_policy_lun_is_full);
 
 /* Puts a command that the LLD refused, or that came behind a refused one, first in its list. */
-static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool first)
+static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st)
 {
 	struct smq_depth *depth = &smq_cmd_lun(cmd)->depth;
 	struct smq_policy_cmd *seen = cmd->seen;
@@ -336,8 +336,6 @@ static void smq_wait_refused_one(struct smq_cmd *cmd, enum smq_status st, bool f
 		/* Start no dispatch before this command is the first of the list. */
 		atomic_dec_return(&depth->inflight);
 	}
-	if (first)
-		smq_depth_refused(depth);
 	smq_move_home(cmd);
 	/* Start the timer, because the LUN may have nothing in flight. */
 	smq_wait_hold_for_lun(&depth->wait, cmd, true, true);
@@ -353,10 +351,8 @@ void smq_wait_refused(struct smq_hwq *hwq, struct list_head *list, enum smq_stat
 	struct smq_cmd *cmd, *prev;
 
 	list_for_each_entry_safe_reverse(cmd, prev, list, node) {
-		bool first = list_is_first(&cmd->node, list);
-
 		list_del_init(&cmd->node);
-		smq_wait_refused_one(cmd, st, first);
+		smq_wait_refused_one(cmd, st);
 	}
 }
 

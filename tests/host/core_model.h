@@ -58,7 +58,7 @@ static bool explore_needs_no_step(const void *at)
 	if (IS_IN(at, world.core.no_policy) || IS_IN(at, world.sdev) || IS_IN(at, world.knobs) ||
 	    IS_IN(at, depth->max))
 		return true;
-	if (IS_IN(at, depth->depth) || IS_IN(at, depth->refusing_since))
+	if (IS_IN(at, depth->depth) || IS_IN(at, depth->full_since))
 		return !set.full && !set.device_busy;
 	if (IS_IN(at, world.host.frozen))
 		return !has_thread(resetter);
@@ -118,7 +118,7 @@ static void look_at_mark(void)
 #define smq_depth_credit(depth, cmd)	((void)0)
 #define smq_policy_found_use(host)	((void)(host))
 #define smq_wait_count_full(hwq)		((void)(hwq))
-#define smq_wait_was_refused(cmd)	false
+#define smq_wait_was_full(cmd)	false
 #define smq_lld_commit(lld, hwq)	lld_commit(hwq)
 #define smq_policy_commit(hwq)		lld_commit(hwq)
 #define delayed_work_pending(work)	((work)->pending)

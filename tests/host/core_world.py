@@ -26,7 +26,7 @@ FUNCTIONS = {
     CORE + "hold.c": ["smq_hold_add", "smq_hold_del", "smq_hold_take", "smq_hold_take_from",
                       "smq_hold_take_back", "smq_hold_work", "smq_hold_kick_all"],
     CORE + "depth.h": ["smq_depth_has_waiting", "smq_depth_get", "smq_depth_put"],
-    CORE + "depth.c": ["smq_depth_refused", "smq_depth_full", "smq_depth_grow",
+    CORE + "depth.c": ["smq_depth_full", "smq_depth_grow",
                        "smq_depth_good"],
     CORE + "move.c": ["smq_hwq_is_open", "smq_move_home_of", "smq_move_end", "smq_move",
                       "smq_move_home", "smq_move_cpu_offline"],

@@ -253,6 +253,20 @@ def test_waiting_commands_are_issued_when_their_lun_has_room(hold, policy):
         assert slow.result() == 0
 
 
+@pytest.mark.parametrize("policy", ["direct", "batch"])
+def test_a_driver_that_refuses_is_waited_for(hold, policy):
+    """A command that the LLD refuses for many times its timeout waits, with and without a policy
+    that holds commands. It has no retries."""
+    choose(hold, policy)
+    with SgDev(hold.luns()[0].sg) as dev, ThreadPoolExecutor(1) as pool:
+        set_param("closed", 1)
+        job = pool.submit(dev.cmd, cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000)
+        time.sleep(4)
+        assert not job.done()
+        set_param("closed", 0)
+        assert job.result(20).good
+
+
 def test_lun_that_was_deleted_may_have_room(hold):
     """The LLD says that a LUN has room after the LUN was deleted: the reference that the LLD has is
     enough."""
