@@ -118,7 +118,8 @@ def test_depth_holds_while_commands_beyond_it_are_in_flight(hold):
     raise_depth(hold, 16)
     with ThreadPoolExecutor(48) as pool:
         # Two groups of the device's depth. The second one is slow; it begins when the first ends.
-        set_param("delay_us", 500_000)
+        # On a busy machine it takes a while until all of the second one are held.
+        set_param("delay_us", 3_000_000)
         slow = [pool.submit(read, lun, 60) for _ in range(32)]
         wait_for("held commands", lambda: hold.stats()["held"] == 16)
         set_param("delay_us", 12_000_000)
