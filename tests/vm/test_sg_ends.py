@@ -132,20 +132,24 @@ def test_idle_files_do_not_slow_the_dispatcher(device):
     """The dispatcher looks only at files that have commands waiting or in flight."""
     opens = 10_000
     resource.setrlimit(resource.RLIMIT_NOFILE, (opens + 1000, opens + 1000))
-    idle = []
     with SlotFile(device.path, COMMANDS) as file, Ring() as ring:
         file.prepare([command(bytes(6)) for _ in range(COMMANDS)])
         rate(file, ring)
-        try:
+        for _ in range(4):
             alone = sorted(rate(file, ring) for _ in range(3))[1]
-            idle = [os.open(device.path, os.O_RDWR) for _ in range(opens)]
-            beside = sorted(rate(file, ring) for _ in range(3))[1]
-        finally:
-            for fd in idle:
-                os.close(fd)
-    print(f"{alone:.0f} commands/s, beside {opens} idle files {beside:.0f}")
-    # If the dispatcher looked at each file, the rate would fall to a tenth. A busy machine alone
-    # may lower it a little.
+            idle = []
+            try:
+                for _ in range(opens):
+                    idle.append(os.open(device.path, os.O_RDWR))
+                beside = sorted(rate(file, ring) for _ in range(3))[1]
+            finally:
+                for fd in idle:
+                    os.close(fd)
+            print(f"{alone:.0f} commands/s, beside {opens} idle files {beside:.0f}")
+            # If the dispatcher looked at each file, the rate would fall to a tenth each time. A
+            # machine that becomes busy between the two measurements may halve it once.
+            if beside > alone / 2:
+                break
     assert beside > alone / 2
 
 
