@@ -32,10 +32,11 @@ def test_service_time_and_queue_depth():
         with load_on(disk, **READS | {"iodepth": 32, "time_based": True, "runtime": 60}):
             wait_for("a full queue", lambda: host.hwqs()[0]["busy_hwq"] > 0)
             # The counters of the CPUs are read one after the other, so a single sum may be wrong.
-            # The most frequent sum is right.
+            # The most frequent sum is right. It has three commands less if fio, on a busy machine,
+            # takes as long to send the next ones as the device takes for these.
             seen = Counter((row["inflight"], row["refused"]) for row in (
                 host.hwqs()[0] for _ in range(100)))
-            assert seen.most_common(1)[0][0] == (32, 29), seen
+            assert seen.most_common(1)[0][0] in ((32, 29), (29, 26)) and seen[32, 29], seen
             began, before = time.monotonic(), int(host.attr("smq/done"))
             time.sleep(1)
             # The queue completes three commands in 5 ms, and in addition the three that are in
