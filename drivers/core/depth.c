@@ -158,8 +158,8 @@ void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev)
 /*
  * Called when a command leaves a list. The mid-layer stops retrying a command some time after
  * jiffies_at_alloc. The time for which the policy held the command must not count, so this function
- * moves that field forward by that time. Time in which the device answered TASK SET FULL does count.
- * Context: any; the caller owns the command.
+ * moves that field forward by that time. Time in which the device answered TASK SET FULL does
+ * count. Context: any; the caller owns the command.
  */
 void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd)
 {

@@ -13,9 +13,9 @@
  * @max: what @depth may grow to
  * @last_full: when the device last said TASK SET FULL, in jiffies
  * @last_ramp: when @depth last grew, in jiffies
- * @full_since: when the device began to answer TASK SET FULL, in jiffies | 1; 0 once it has completed
- *	a command with GOOD. Written without a lock: a race makes the time wrong by at most one
- *	command
+ * @full_since: when the device began to answer TASK SET FULL, in jiffies | 1; 0 once it has
+ *	completed a command with GOOD. Written without a lock: a race makes the time wrong by at
+ *	most one command
  * @lock: protects changes of the first four fields: completions on all CPUs change them
  * @map: the budget map that the layer made for the LUN. It is only compared with the LUN's
  *	map, which may be one that the mid-layer made
