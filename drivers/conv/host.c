@@ -217,4 +217,3 @@ ssize_t conv_list_add(char *buf, ssize_t len, const char *fmt, ...)
 	va_end(args);
 	return len + (more < room ? more : sprintf(buf + len, "%s", rest + 1));
 }
-

@@ -49,7 +49,10 @@ static void smqsg_bell_unplug(struct blk_plug_cb *cb, bool from_schedule)
 {
 	struct smqsg_bell *bell = container_of(cb, struct smqsg_bell, cb);
 
-	/* The task's state is set already, so an LLD that takes a mutex would lose a wake-up. */
+	/*
+	 * The task is about to sleep, perhaps deep in other code. The block layer does not call an
+	 * LLD there either, but leaves its requests to a work item.
+	 */
 	if (from_schedule)
 		queue_work(smqsg_wq, &bell->work);
 	else

@@ -4,13 +4,15 @@ rings once for all commands of a plug.
 
 smq_hold with in_commit=1 starts no command before the doorbell has rung.
 """
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kit import cdb, smqsg
 from kit.adhoc import push_adhoc
+from kit.debugfs import state
 from kit.hold import get_param, set_param, with_params
-from kit.host import wait_for
+from kit.host import settle, wait_for
 from kit.memory import PAGE
 from kit.missing import Missing
 from kit.probe import calls
@@ -87,6 +89,32 @@ def test_the_doorbell_rings_when_the_driver_has_no_room(file):
         ring.submit()
         assert {res for _, res in ring.wait(16)} == {0}
         assert get_param("commits") > 1
+
+
+@SHARED
+def test_commands_of_a_plug_end_under_each_policy(hold, file):
+    """A policy that collects the commands of a batch gets to know its end by the doorbell. The
+    policy changes while the doorbell is due."""
+    policies = itertools.cycle(("batch", "bucket", "prio", "steer", "direct"))
+    effective = set()
+    before = settle(hold)["errors"]
+    with Ring(DEPTH) as ring, ThreadPoolExecutor(1) as pool:
+        change = pool.submit(lambda: None)
+        for number in range(1000):
+            if number % 20 == 0 and change.done():
+                change.result()
+                change = pool.submit((hold.sysfs / "smq/policy").write_text, next(policies))
+            for slot in range(DEPTH):
+                file.push(ring, slot)
+            ring.submit()
+            assert {res for _, res in ring.wait(DEPTH)} == {0}
+            if number % 20 == 10:
+                effective.add(state(hold)["effective"])
+        change.result(20)
+        (hold.sysfs / "smq/policy").write_text("direct", encoding="ascii")
+    assert {"bucket", "batch"} <= effective
+    # The layer would return a command that stayed with a policy, and count it as an error.
+    assert settle(hold)["errors"] == before
 
 
 @SHARED
