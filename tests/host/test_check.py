@@ -17,7 +17,8 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tools"))
 
 from checks import __main__ as check  # noqa: E402
-from checks import idle, plan, plants, process, pytests, result, times, vmheader  # noqa: E402
+from checks import again, idle, plan, plants, process, pytests, result, times  # noqa: E402
+from checks import vmheader  # noqa: E402
 from checks.result import Case  # noqa: E402
 
 ONE = Case("t.py::one", "passed")
@@ -192,7 +193,7 @@ def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
     path.write_text("import time\ndef test_good(): pass\ndef test_hangs(): time.sleep(60)\n",
                     encoding="ascii")
     monkeypatch.setattr(pytests, "STACK_SECONDS", 1)
-    monkeypatch.setattr(process.Runner.run, "__defaults__", (4,))
+    monkeypatch.setattr(process.Runner.run, "__defaults__", (4, lambda: False))
     step = plan.Step("host", "x", targets=(str(path),))
     found = plan.run(step, process.Runner(), tmp_path, tmp_path)
     assert [case.outcome for case in found.cases] == ["passed", "failed"]
@@ -200,6 +201,69 @@ def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
     assert found.failed[0].message == f"{why}, during this test"
     assert any("in test_hangs" in line for line in found.ends), found.ends
     assert found.tail.endswith(why)
+
+
+# A VM whose second test sleeps in the kernel: it neither prints nor ends.
+HANGS = """#!/bin/sh
+exec >> "$SMQ_RECORD"
+echo '{"collected": ["t.py::a", "t.py::b", "t.py::c"], "limits": {"t.py::a": 60, "t.py::b": LIMIT}}'
+echo '{"start": "t.py::a"}'
+echo '{"done": "t.py::a", "outcome": "passed", "seconds": 1, "message": ""}'
+echo '{"start": "t.py::b"}'
+sleep SLEEP
+"""
+
+
+@pytest.mark.parametrize("limit, ended", [(0.2, True), (60, False), ("null", False)])
+def test_a_test_that_cannot_end_ends_its_vm(tmp_path, limit, ended):
+    """The VM ends soon after three times the limit. The test's failure is final; the tests that
+    were lost run again."""
+    tool = tmp_path / "tools/vm"
+    tool.parent.mkdir()
+    tool.write_text(HANGS.replace("LIMIT", str(limit)).replace("SLEEP", "60" if ended else "2"),
+                    encoding="ascii")
+    tool.chmod(0o755)
+    began = time.monotonic()
+    cases = pytests.in_vm(process.Runner(), tmp_path, tmp_path, "6.1", ["t.py"], 600)
+    assert time.monotonic() - began < 50
+    assert [case.outcome for case in cases[:3]] == ["passed", "failed", "failed"]
+    assert (process.WHY[process.OVERDUE] in cases[1].message) == ended
+    assert (process.WHY[process.OVERDUE] in (tmp_path / "log").read_text("utf-8")) == ended
+    step = plan.Step("vm", "x", kernel="6.1", targets=("t.py",))
+    tries = again.tries([step], [result.Result(str(step), cases)])
+    assert tries[0][1].targets == (("t.py::c",) if ended else ("t.py::b", "t.py::c"))
+
+
+def test_each_test_of_a_vm_has_its_limit_in_the_record(tmp_path, monkeypatch):
+    """The time begins again with each test."""
+    now = [0.0]
+    monkeypatch.setattr(pytests.time, "monotonic", lambda: now[0])
+    path = tmp_path / "record"
+    overdue = pytests.Overdue(path)
+    assert not overdue()
+    lines = ['{"collected": ["a", "b"], "limits": {"a": 10, "b": 20}}', '{"start": "a"}',
+             '{"done": "a", "outcome": "passed", "seconds": 1, "message": ""}',
+             '{"start": "b"}']
+    for seen, wait, expected in ((1, 1e6, False), (2, 29, False), (2, 2, True), (3, 100, False),
+                                 (4, 59, False), (4, 2, True)):
+        path.write_text("\n".join(lines[:seen]) + "\n", encoding="ascii")
+        overdue()
+        now[0] += wait
+        assert overdue() == expected, (seen, wait)
+
+
+def test_limits_of_the_tests_in_a_vm_are_recorded(tmp_path):
+    """Without its limit a test that cannot end would keep its VM until the time of silence."""
+    path = tmp_path / "record"
+    words = [*pytests.command(["tests/vm/test_sg_rights.py", "tests/vm/test_sg_who.py"]),
+             "--collect-only", "-q"]
+    subprocess.run([sys.executable, *words[1:]], cwd=TOP, check=True, capture_output=True,
+                   env={**os.environ, **pytests.environment(path)}, timeout=100)
+    record_of_all = pytests.read(path)
+    assert set(record_of_all.limits) == set(record_of_all.collected)
+    name = "tests/vm/test_sg_who.py::test_32_bit_program_gets_the_same_results"
+    assert record_of_all.limits[name] > 2 * 200
+    assert 2 * 60 < min(record_of_all.limits.values()) < 2 * 200
 
 
 def test_no_program_starts_while_all_are_being_stopped(tmp_path):

@@ -46,10 +46,20 @@ def _on_alarm(_signal, _frame) -> None:
     raise TookTooLong("the test has reached its time limit")
 
 
+def _limit(item) -> int:
+    mark = item.get_closest_marker("limit")
+    return (mark.args[0] if mark else LIMIT) * TIMES
+
+
+def pytest_collection_modifyitems(items) -> None:
+    """Tells tools/check after how many seconds a phase of a test ends the run."""
+    for item in items:
+        item.user_properties.append(("limit", _limit(item) + GRACE))
+
+
 @contextmanager
 def _bounded(item, stderr):
-    mark = item.get_closest_marker("limit")
-    seconds = (mark.args[0] if mark else LIMIT) * TIMES
+    seconds = _limit(item)
     before = signal.signal(signal.SIGALRM, _on_alarm)
     signal.alarm(seconds)
     faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=stderr)

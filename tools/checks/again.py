@@ -3,9 +3,10 @@
 
 Tests that failed in a VM run once more at the end, one step at a time. There is no second try if
 the kernel reported a fault while it had a module of this project, because a busy machine does not
-cause such faults; but the tests that could not run after the fault run at the end. Soft lockups,
-RCU stalls and workqueue lockups are different: a busy machine alone can cause them. Tests that
-failed outside of a VM have no second try either, because they do not depend on time.
+cause such faults; but the tests that could not run after the fault run at the end. The same holds
+for a test whose process did not end long after its limit, if nothing stalled. Soft lockups, RCU
+stalls and workqueue lockups are different: a busy machine alone can cause them. Tests that failed
+outside of a VM have no second try either, because they do not depend on time.
 """
 
 from dataclasses import replace

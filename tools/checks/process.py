@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 # Seconds from SIGTERM to SIGKILL: tools/vm needs them to stop QEMU and collect its output.
@@ -17,10 +18,11 @@ SILENT_SECONDS = 1800
 POLL_SECONDS = 0.1
 # What run() returns if it had to stop the program: 124, as timeout(1) does, or a number that cannot
 # be an exit status.
-TIMED_OUT, SILENT, RUN_TIMED_OUT = 124, 1001, 1002
+TIMED_OUT, SILENT, RUN_TIMED_OUT, OVERDUE = 124, 1001, 1002, 1003
 WHY = {
     TIMED_OUT: "its time limit expired",
     SILENT: "it was stopped: it printed nothing for too long",
+    OVERDUE: "a test took far longer than its limit, and its process did not end",
     RUN_TIMED_OUT: "the time limit of the whole run (--minutes) expired",
 }
 
@@ -48,8 +50,10 @@ class Runner:
         return getattr(self._used, "seconds", 0.0)
 
     def run(self, command: list[str], log: Path, timeout: float, cwd: Path,
-            silence: float = SILENT_SECONDS, **environment: str) -> int:
-        """Runs a program with its output in log. Returns its exit status, or a key of WHY."""
+            silence: float = SILENT_SECONDS, overdue: Callable[[], bool] = lambda: False,
+            **environment: str) -> int:
+        """Runs a program with its output in log. Returns its exit status, or a key of WHY. The
+        program is also stopped when @overdue() is true."""
         if self.stopped.is_set() or self.seconds_left() <= 0:
             raise Stopped("stopped" if self.stopped.is_set() else
                           "the time limit of the whole run expired")
@@ -67,7 +71,7 @@ class Runner:
                 self._running.add(process)
             began = time.monotonic()
             try:
-                status = self._watch(process, log, began + timeout, silence)
+                status = self._watch(process, log, began + timeout, silence, overdue)
                 if status is None:
                     return process.returncode
                 self._end(process)
@@ -78,8 +82,8 @@ class Runner:
                 with self._lock:
                     self._running.discard(process)
 
-    def _watch(self, process: subprocess.Popen, log: Path, end: float,
-               silence: float) -> int | None:
+    def _watch(self, process: subprocess.Popen, log: Path, end: float, silence: float,
+               overdue: Callable[[], bool]) -> int | None:
         """Waits for a program's end. Returns None if it ended, or a key of WHY if it must be
         stopped."""
         size, heard = -1, time.monotonic()
@@ -93,6 +97,8 @@ class Runner:
                 return TIMED_OUT
             if now >= heard + silence:
                 return SILENT
+            if overdue():
+                return OVERDUE
             time.sleep(POLL_SECONDS)
         return None
 

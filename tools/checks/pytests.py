@@ -2,9 +2,11 @@
 """Runs pytest, on this machine and in VMs, and reads the result of each test."""
 
 import json
+import math
 import os
 import shutil
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +27,9 @@ VM_STATUS = {
 COMPILE_SECONDS = 120
 # If a test on the host takes longer, Python writes its stacks to the log.
 STACK_SECONDS = 600
+# A test's setup, the test and its teardown may each take as long as the test's limit: then pytest
+# ends. If a test takes longer than all three, its process cannot end: it sleeps in the kernel.
+PHASES = 3
 # The name of a case that stands for the whole run. It fails if the run itself went wrong.
 WHOLE = "the run as a whole"
 
@@ -36,6 +41,8 @@ class Record:
     collected: list[str] = field(default_factory=list)
     cases: list[Case] = field(default_factory=list)
     running: str = ""
+    # Seconds after which a phase of a test ends pytest.
+    limits: dict[str, float | None] = field(default_factory=dict)
     end: int | None = None
 
 
@@ -50,6 +57,7 @@ def read(path: Path) -> Record:
         entry = json.loads(line)
         if "collected" in entry:
             record.collected += entry["collected"]
+            record.limits |= entry.get("limits", {})
         elif "start" in entry:
             record.running = entry["start"]
         elif "done" in entry:
@@ -61,14 +69,37 @@ def read(path: Path) -> Record:
     return record
 
 
+class Overdue:
+    """Whether the test that runs in a VM has taken so long that its process cannot end. @path: the
+    plugin's file."""
+
+    def __init__(self, path: Path):
+        self._path, self._size = path, 0
+        self._end = math.inf
+
+    def __call__(self) -> bool:
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            return False
+        if size != self._size:
+            # The test that runs has just begun, or the last one has just ended.
+            self._size = size
+            record = read(self._path)
+            limit = record.limits.get(record.running)
+            self._end = time.monotonic() + PHASES * limit if limit else math.inf
+        return time.monotonic() > self._end
+
+
 def judge(record: Record, status: int, where: str, early: bool = False,
           stall: str = "") -> list[Case]:
     """The results of a run's tests. If the run itself went wrong, also a failed case WHOLE.
 
     Tests that could not run because the run ended early count as failed. If the kernel reported a
-    fault, the failures of the tests that did run are final: there is no second try. @early: it
-    reported the fault before it had a module of this project, which therefore did not cause it.
-    @stall: the first line of the report, if a busy machine alone can have caused it.
+    fault, the failures of the tests that did run are final: there is no second try. So is that of a
+    test whose process did not end. @early: the kernel reported the fault before it had a module of
+    this project, which therefore did not cause it. @stall: the first line of the report, if a busy
+    machine alone can have caused it.
     """
     cases = list(record.cases)
     why = VM_STATUS.get(status) if where == "vm" else None
@@ -96,6 +127,9 @@ def judge(record: Record, status: int, where: str, early: bool = False,
     if where == "vm" and status == KERNEL_REPORT and not early and not stall:
         for case in cases:
             case.final = case.outcome == FAILED and not case.lost
+    if status == process.OVERDUE and not stall:
+        for case in cases:
+            case.final = case.name == record.running
     return cases
 
 
@@ -183,7 +217,8 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
             words = [*tool, "--timeout", f"{timeout:g}", "--log", str(folder / "console"),
                      "--share", str(folder), *options, "--", *command(targets, mark)]
             # tools/vm has its own time limit. This longer one is for a tools/vm that hangs.
-            status = runner.run(words, folder / "log", timeout + 60, top, **environment(record))
+            status = runner.run(words, folder / "log", timeout + 60, top, overdue=Overdue(record),
+                                **environment(record))
     except vmheader.HeaderError as error:
         return [Case(WHOLE, FAILED, message=str(error))]
     messages = _last_boot(folder / "console")

@@ -30,8 +30,10 @@ def pytest_collectreport(report) -> None:
 
 
 def pytest_collection_finish(session) -> None:
-    """Records the tests that will run."""
-    _write(collected=[item.nodeid for item in session.items])
+    """Records the tests that will run, and after how many seconds each phase of a test ends pytest,
+    if tests/vm/conftest.py has said so."""
+    limits = {item.nodeid: dict(item.user_properties).get("limit") for item in session.items}
+    _write(collected=list(limits), limits=limits)
 
 
 def pytest_runtest_logstart(nodeid) -> None:
