@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which opcodes a caller without CAP_SYS_RAWIO may send. The kernel's filter must allow them, too;
- * but it knows opcodes of MMC only by their number, which have other meanings for other types of
- * devices: 48h is PLAY AUDIO TRACK INDEX for a CD drive, and SANITIZE, which erases all data, for a
- * disk (SBC-4).
+ * Which opcodes a caller without CAP_SYS_RAWIO may send. The kernel's filter (smq_cmd_allowed())
+ * must allow them, too; but it knows opcodes of MMC only by their number, which have other meanings
+ * for other types of devices: 48h is PLAY AUDIO TRACK INDEX for a CD drive, and SANITIZE, which
+ * erases all data, for a disk (SBC-4).
  */
 #ifndef SMQSG_RIGHTS_H
 #define SMQSG_RIGHTS_H
 
 #include <linux/types.h>
 #include <scsi/scsi_proto.h>
+#include <smq/compat.h>
 
 enum smqsg_right {
 	SMQSG_RAWIO,		/* needs CAP_SYS_RAWIO */
@@ -49,6 +50,7 @@ static const u8 smqsg_rights[256] = {
 	[WRITE_SAME]		= SMQSG_WRITES,
 	[WRITE_16]		= SMQSG_WRITES,
 	[WRITE_SAME_16]		= SMQSG_WRITES,
+	[SMQ_WRITE_ATOMIC_16]	= SMQSG_WRITES,
 	[WRITE_12]		= SMQSG_WRITES,
 	[WRITE_VERIFY_12]	= SMQSG_WRITES,
 };
@@ -59,12 +61,16 @@ static const u8 smqsg_rights[256] = {
  * @type: the device's type
  * @writable: the file is open for writing
  *
- * Return: false for all opcodes of an MMC device, for which the filter was made. Context: any.
+ * Return: false for all opcodes of an MMC device, for which the filter was made; but true for the
+ * opcode that smq_cmd_allowed() adds, which MMC does not have. Context: any.
  */
 static inline bool smqsg_needs_rawio(u8 opcode, u8 type, bool writable)
 {
-	return smqsg_rights[opcode] != SMQSG_READS &&
-	       !(smqsg_rights[opcode] == SMQSG_WRITES && writable) && type != TYPE_ROM;
+	if (smqsg_rights[opcode] == SMQSG_READS)
+		return false;
+	if (type == TYPE_ROM)
+		return opcode == SMQ_WRITE_ATOMIC_16;
+	return smqsg_rights[opcode] != SMQSG_WRITES || !writable;
 }
 
 #endif /* SMQSG_RIGHTS_H */

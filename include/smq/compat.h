@@ -116,16 +116,28 @@ do {							\
 #define vm_flags_set(vma, flags)	((vma)->vm_flags |= (flags))
 #endif
 
+/* scsi_proto.h has this opcode from 6.11 on. Its CDB has the length in bytes 12 and 13 (SBC-5). */
+#define SMQ_WRITE_ATOMIC_16	0x9c
+
 /* 6.5 passes a bool in place of a file mode to the filter of CDBs and to scsi_ioctl(). */
 #ifdef SMQ_HAVE_CMD_ALLOWED_BOOL
-#define smq_cmd_allowed(cdb, write)	scsi_cmd_allowed(cdb, write)
+#define __smq_cmd_allowed(cdb, write)	scsi_cmd_allowed(cdb, write)
 #define smq_scsi_ioctl(sdev, write, cmd, arg)	scsi_ioctl(sdev, write, cmd, arg)
 #else
-#define smq_cmd_allowed(cdb, write)	\
+#define __smq_cmd_allowed(cdb, write)	\
 	scsi_cmd_allowed(cdb, (write) ? FMODE_READ | FMODE_WRITE : FMODE_READ)
 #define smq_scsi_ioctl(sdev, write, cmd, arg)	\
 	scsi_ioctl(sdev, (write) ? FMODE_READ | FMODE_WRITE : FMODE_READ, cmd, arg)
 #endif
+
+/*
+ * The kernel's filter of CDBs. No kernel's filter knows WRITE ATOMIC(16) (up to 7.2), which does no
+ * more than WRITE(16).
+ */
+static inline bool smq_cmd_allowed(u8 *cdb, bool write)
+{
+	return (write && cdb[0] == SMQ_WRITE_ATOMIC_16) || __smq_cmd_allowed(cdb, write);
+}
 
 /* 6.16 removed the queue from the arguments of blk_rq_map_kern(): the request has it. */
 #ifdef SMQ_HAVE_MAP_KERN_RQ

@@ -10,9 +10,6 @@
 #include <scsi/scsi_proto.h>
 #include <smq/compat.h>
 
-/* scsi_proto.h has this opcode from 6.11 on. Its CDB has the length in bytes 12 and 13 (SBC-5). */
-#define SMQ_WRITE_ATOMIC_16	0x9c
-
 /* Gets LBA and length, in blocks, from a CDB of 6, 10, 12 or 16 bytes. */
 static inline void smq_decode_rw(const u8 *cdb, u64 *lba, u32 *blocks)
 {

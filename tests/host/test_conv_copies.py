@@ -4,10 +4,10 @@ in the headers of the kernels must be copied or be in one of the lists below. So
 kernel fails the test."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
+from kernel_headers import include
 
 TOP = Path(__file__).resolve().parents[2]
 CODE = "".join((TOP / name).read_text(encoding="utf-8")
@@ -53,17 +53,7 @@ def words(lists):
 @pytest.fixture(name="header", params=["6.1", "6.12", "7.2"])
 def _header(request):
     """The scsi_device.h of a kernel, if its headers are here. Downloads nothing."""
-    done = subprocess.run([TOP / "tools/kernels", "path", request.param], capture_output=True,
-                          text=True, check=False)
-    settings = dict(line.split("=", 1) for line in done.stdout.splitlines())
-    root = settings.get("CHROOT", "")
-    make = Path(root + settings.get("KDIR", "/nowhere"), "Makefile")
-    if not make.exists():
-        pytest.skip(f"no headers of {request.param}: tools/kernels prepare {request.param}")
-    # Debian's headers are in the folder of another package, whose Makefile this one includes.
-    common = re.search(r"^include (\S+)/Makefile$", make.read_text(encoding="utf-8"), re.M)
-    source = Path(root + common[1]) if common else make.parent
-    return source / "include/scsi/scsi_device.h"
+    return include(request.param) / "scsi/scsi_device.h"
 
 
 def test_each_bit_of_a_device(header):

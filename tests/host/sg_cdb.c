@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * smq_sg's functions that read and change a CDB, and its table of rights, in user space. Built by
+ * test_sg_cdb.py with a kernel's scsi_proto.h. Answers each line of stdin with a line:
+ *
+ * rights TYPE OPCODE: whether the opcode needs CAP_SYS_RAWIO with a file open for reading, and with
+ *	one open for writing, too.
+ * lba TYPE CDB LBA: what smqsg_lba_fits() returns, and the CDB with the LBA.
+ * protected CDB: 1 if the CDB asks for protection information.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "../../drivers/sg/cdb.c"
+#include "../../drivers/sg/rights.h"
+
+static unsigned int read_cdb(u8 *cdb, const char *hex)
+{
+	unsigned int size = strlen(hex) / 2, i;
+
+	for (i = 0; i < size; i++) {
+		if (sscanf(hex + 2 * i, "%2hhx", cdb + i) != 1)
+			return 0;
+	}
+	return size;
+}
+
+int main(void)
+{
+	unsigned int type, opcode, size, i;
+	unsigned long long lba;
+	char line[160], hex[65];
+	int error;
+
+	while (fgets(line, sizeof(line), stdin)) {
+		u8 cdb[32] = {};
+
+		if (sscanf(line, "rights %u %u", &type, &opcode) == 2) {
+			printf("%d %d\n", smqsg_needs_rawio(opcode, type, false),
+			       smqsg_needs_rawio(opcode, type, true));
+		} else if (sscanf(line, "lba %u %64s %llu", &type, hex, &lba) == 3) {
+			const struct scsi_device sdev = { .type = type };
+
+			size = read_cdb(cdb, hex);
+			error = smqsg_lba_fits(&sdev, cdb, lba);
+			if (!error)
+				smqsg_lba_set(cdb, lba);
+			printf("%d ", -error);
+			for (i = 0; i < size; i++)
+				printf("%02x", cdb[i]);
+			printf("\n");
+		} else if (sscanf(line, "protected %64s", hex) == 1) {
+			read_cdb(cdb, hex);
+			printf("%d\n", smqsg_cdb_protected(cdb));
+		} else {
+			return 2;
+		}
+	}
+	return 0;
+}
