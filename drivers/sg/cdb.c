@@ -21,14 +21,18 @@ static unsigned int smqsg_lba_bits(u8 opcode)
 		return 21;
 	case READ_10:
 	case WRITE_10:
+	case WRITE_VERIFY:
 	case VERIFY:
 	case READ_12:
 	case WRITE_12:
+	case WRITE_VERIFY_12:
 	case VERIFY_12:
 		return 32;
 	case READ_16:
 	case WRITE_16:
+	case WRITE_VERIFY_16:
 	case VERIFY_16:
+	case SMQ_WRITE_ATOMIC_16:
 		return 64;
 	default:
 		return 0;

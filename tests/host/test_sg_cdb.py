@@ -60,8 +60,8 @@ WRITE_ATOMIC_16 = 0x9c
 # Bits of the LBA, for opcodes whose LBA can be set.
 BITS = {opcode: bits for bits, opcodes in (
     (21, "08 0a"),
-    (32, "28 2a 2f a8 aa af"),
-    (64, "88 8a 8f")) for opcode in bytes.fromhex(opcodes)}
+    (32, "28 2a 2e 2f a8 aa ae af"),
+    (64, "88 8a 8e 8f 9c")) for opcode in bytes.fromhex(opcodes)}
 PROTECTED = set(bytes.fromhex("28 2a 2e 2f 41 88 89 8a 8b 8e 8f 93 9c a8 aa ae af"))
 VARIABLE_LENGTH, PROTECTED_32 = 0x7f, (9, 10, 11, 12, 13)
 LENGTHS = (6, 10, 10, 32, 16, 12, 16, 16)

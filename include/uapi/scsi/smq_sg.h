@@ -363,7 +363,10 @@ struct smq_sg_run {
 	__u64 lba;
 };
 
-/* @lba is valid. For READ, WRITE and VERIFY of 6, 10, 12, 16 bytes (SBC-4). */
+/*
+ * @lba is valid. For READ, WRITE, WRITE AND VERIFY, VERIFY and WRITE ATOMIC of 6, 10, 12, 16 bytes
+ * (SBC-5).
+ */
 #define SMQ_SG_RUN_LBA		1U
 /* @buffer is valid. */
 #define SMQ_SG_RUN_BUFFER	2U
