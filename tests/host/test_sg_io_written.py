@@ -66,6 +66,13 @@ def test_write_atomic_has_its_own_length_field(tmp_path):
     assert got[8][1] == lba_data(8)
 
 
+def test_orwrite_leaves_data_that_is_not_known(tmp_path):
+    orwrite = f"8b00{2:016x}{3:08x}0000 out {3 * BLOCK} pattern=ff"
+    got = expected(tmp_path, [write10(1, 5, "lba"), orwrite, write10(3, 1, "ff")])
+    assert {lba: (line, data is None) for lba, (line, data) in got.items()} == {
+        1: (1, False), 2: (2, True), 3: (3, False), 4: (2, True), 5: (1, False)}
+
+
 def test_write_same_repeats_its_block(tmp_path):
     got = expected(tmp_path, [same10(4, 3, "lba"), same10(60, 0, "ff")])
     assert all(got[i][1] == lba_data(4) for i in (4, 5, 6))

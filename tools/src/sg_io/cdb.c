@@ -71,6 +71,7 @@ static const struct cdb_op ops[] = {
 	  .dir = DIR_OUT, .size = SIZE_2BLOCKS,
 	  .lba_at = 2, .lba_len = 8, .len_at = 13, .len_len = 1 },
 	{ "write16", "WRITE(16)", 0x8a, 16, NO_SA, WRITE, AT_16 },
+	{ NULL, "ORWRITE(16)", 0x8b, 16, NO_SA, .dir = DIR_OUT, .size = SIZE_BLOCKS, AT_16 },
 	{ NULL, "WRITE AND VERIFY(16)", 0x8e, 16, NO_SA, WRITE_VERIFY, AT_16 },
 	{ "verify16", "VERIFY(16)", 0x8f, 16, NO_SA, VERIFY, AT_16 },
 	{ NULL, "PRE-FETCH(16)", 0x90, 16, NO_SA, NODATA, AT_16 },

@@ -8,6 +8,7 @@
 #define UNMAP		0x42
 #define EXTENDED_COPY	0x83	/* also WRITE USING TOKEN */
 #define COMPARE_AND_WRITE	0x89
+#define ORWRITE		0x8b
 #define WRITE_SAME_UNMAP	0x08
 #define WRITE_SAME_NDOB		0x01
 #define MAX_BLOCK	(1u << 20)
@@ -116,7 +117,8 @@ static bool add_command(struct build *b, size_t i)
 		return false;
 	if (cdb_repeats_block(op, cmd->cdb) || (op->flags & CDB_NDOB))
 		return add_same(b, op, i);
-	return add(b, cdb_lba(op, cmd->cdb), cdb_blocks(op, cmd->cdb), i, true);
+	/* ORWRITE adds bits to data that may not be known. */
+	return add(b, cdb_lba(op, cmd->cdb), cdb_blocks(op, cmd->cdb), i, cmd->cdb[0] != ORWRITE);
 }
 
 static int by_lba(const void *a, const void *b)
