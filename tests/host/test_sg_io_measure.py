@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's results: latency percentiles, and outcomes, which are counted by kind and decoded."""
+"""sg_io's results: latency percentiles, the slowest commands, and outcomes, which are counted by
+kind and decoded."""
 
 import random
 
@@ -47,6 +48,26 @@ def test_percentiles_are_exact_to_one_part_in_64(values):
 
 def test_percentiles_of_no_values_are_zero():
     assert percentiles([]) == (0, 0, [0] * len(PERMILLES))
+
+
+@pytest.mark.parametrize("room", [0, 1, 2, 7, 100, 1000])
+@pytest.mark.parametrize("kind", ["random", "rising", "falling", "few", "equal"])
+def test_slowest_commands_are_listed(room, kind):
+    """Of several workers' commands the slowest are listed, the slowest first, and of those that
+    took equally long the earliest first."""
+    rng = random.Random(kind)
+    count = 3 if kind == "few" else 500
+    took = {"rising": range(count), "falling": range(count, 0, -1), "equal": [9] * count}.get(
+        kind, [int(rng.lognormvariate(11, 1.5)) for _ in range(count)])
+    rows = [(ns, 10 ** 9 + at, at % 5) for at, ns in enumerate(took)]
+    done = run(part("sg_io_slowest", "slowest.c"), str(room),
+               stdin="\n".join(" ".join(map(str, row)) for row in rows).encode())
+    got = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
+    want = sorted(rows, key=lambda row: (-row[0], row[1]))[:room]
+    assert [ns for ns, *_ in got] == [ns for ns, *_ in want]
+    # Which of equally slow commands are left out is not defined.
+    assert set(got) <= set(rows) and len(set(got)) == len(got)
+    assert got == sorted(got, key=lambda row: (-row[0], row[1]))
 
 
 READ = "28000000000000000800 in 4096"

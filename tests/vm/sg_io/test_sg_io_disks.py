@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import subprocess
 import threading
 
@@ -93,6 +94,30 @@ def test_each_device_has_its_figures(fast_path, reads, via, options):
             ("100", "0"), ("100", "100"), ("100", "0")]
         one = run_json("--via", via, *options, nodes[0], reads)
         assert [d["device"] for d in one["devices"]] == [nodes[0]]
+
+
+@pytest.mark.parametrize("via,options", [("sg", ["--depth", 4]), ("smq", ["--jobs", 3])])
+def test_slowest_commands_have_line_and_device(fast_path, reads, via, options):
+    """With room for all commands the list has each once. A shorter list has the first of them."""
+    with vmdisk.disks(hosts=2) as found:
+        nodes = [disk.smq if via == "smq" else disk.node[via] for disk in found]
+        assert sg_io("run", found[1].sg, "-", stdin="1b0000000000 none 0\n").returncode == 0
+        got = run_json("--via", via, *options, "--slowest", 1000, *nodes, reads, expect=1)
+        slow = got["slowest"]
+        assert sorted((one["device"], one["line"]) for one in slow) == sorted(
+            (node, line) for node in nodes for line in range(1, 101))
+        assert [one["ns"] for one in slow] == sorted((one["ns"] for one in slow), reverse=True)
+        assert all(one["good"] == (one["device"] == nodes[0]) for one in slow)
+        assert {one["command"] for one in slow} == {"READ(10)"}
+        assert all(0 <= one["issued"] <= got["seconds"] for one in slow)
+        assert all(one["issued"] + one["ns"] / 1e9 <= got["seconds"] + 1e-6 for one in slow)
+        done = sg_io("run", "--via", via, *options, "--slowest", 2, *nodes, reads)
+        longest = re.search(r"longest ([\d.]+) us", done.stdout)[1]
+        rows = done.stdout.splitlines()[-3:]
+        assert rows[0] == "slowest commands:" and rows[1].startswith(f"  {longest} us: line ")
+        assert re.fullmatch(r"  [\d.]+ us: line \d+ on /\S+, READ\(10\), issued after [\d.]+ s"
+                            r"(, not good)?", rows[2])
+        assert "slowest" not in run_json("--via", via, nodes[0], reads)
 
 
 def test_batch_above_the_depth_is_reported(fast_path, reads):

@@ -40,6 +40,19 @@ def test_no_command_is_sent_early(disk):
         assert (got["commands"], got["speed"], got["issue_error_ns"]) == (21, None, None)
 
 
+def test_replay_lists_its_device_and_the_slowest_commands(disk):
+    """A process for each CPU sends the commands; the lists have those of all."""
+    lines = "".join(f"{READ} at={1000 * i} cpu={i % 2}\n" for i in range(40))
+    got = replay("--slowest", 100, disk.sg, "-", stdin=lines)
+    assert [(one["device"], one["commands"], one["not_good"]) for one in got["devices"]] == [
+        (disk.sg, 40, 0)]
+    assert sorted(one["line"] for one in got["slowest"]) == list(range(1, 41))
+    assert all(one["good"] and one["device"] == disk.sg for one in got["slowest"])
+    # No command is issued before its time.
+    assert all(one["issued"] >= 0.001 * (one["line"] - 1) for one in got["slowest"])
+    assert len(replay("--slowest", 3, disk.sg, "-", stdin=lines)["slowest"]) == 3
+
+
 def test_gaps_are_kept(disk, tmp_path):
     at = [0, 0, 50_000, 51_000, 250_000]
     lines = "".join(f"2800{8 * i:08x}00000800 in 4096 at={us} cpu=0\n" for i, us in enumerate(at))

@@ -34,7 +34,7 @@ struct replay_options {
 
 enum {
 	OPT_VIA = 256, OPT_SPEED, OPT_DEPTH, OPT_AWAKE, OPT_FORCE, OPT_UNCHECKED,
-	OPT_MEMORY, OPT_JSON,
+	OPT_MEMORY, OPT_JSON, OPT_SLOWEST,
 };
 
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
@@ -82,6 +82,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_MEMORY:
 		o->run.memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
+		return 0;
+	case OPT_SLOWEST:
+		o->run.slowest = option_number(state, "--slowest", arg, 1, SLOWEST_MAX);
 		return 0;
 	case OPT_JSON:
 		o->run.json = true;
@@ -286,6 +289,8 @@ int cmd_replay(int argc, char **argv)
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
 		  "Accept a direction and BYTES that contradict the CDB", 2 },
 		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
+		{ "slowest", OPT_SLOWEST, "N", 0, "List the N slowest commands with their lines",
+		  2 },
 		{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 2 },
 		{ 0 }
 	};

@@ -43,6 +43,37 @@ static void print_devices(const struct result *r)
 	}
 }
 
+/* The name of a command, or its opcode if it is not known. */
+static void put_name(const struct command *cmd, char *buf, size_t size)
+{
+	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+
+	if (op)
+		snprintf(buf, size, "%s", op->name);
+	else
+		snprintf(buf, size, "opcode %02Xh", cmd->cdb[0]);
+}
+
+/* Seconds from the start of the run until the command was issued. */
+static double issued(const struct result *r, const struct slow *slow)
+{
+	return ((double)slow->issued_ns - r->start_ns) / 1e9;
+}
+
+static void print_slowest(const struct result *r)
+{
+	char name[TEXT_BYTES];
+	const struct slow *s;
+
+	puts("slowest commands:");
+	for (s = r->slowest.entries; s < r->slowest.entries + r->slowest.nr; s++) {
+		put_name(s->cmd, name, sizeof(name));
+		printf("  %.1f us: line %u on %s, %s, issued after %.6f s%s\n", s->ns / 1e3,
+		       s->cmd->line, r->opt->devs[s->device], name, issued(r, s),
+		       s->bad ? ", not good" : "");
+	}
+}
+
 void report_text(const struct result *r)
 {
 	const struct tally *t = &r->tally;
@@ -67,8 +98,10 @@ void report_text(const struct result *r)
 	}
 	if (r->tally_short)
 		puts("  (no memory to list all kinds)");
-	if (several && r->devices)
+	if (several)
 		print_devices(r);
+	if (r->slowest.nr)
+		print_slowest(r);
 	if (r->signal)
 		printf("interrupted by SIG%s\n", sigabbrev_np(r->signal));
 }
@@ -175,6 +208,26 @@ static struct json_object *devices_json(const struct result *r)
 	return list;
 }
 
+static struct json_object *slowest_json(const struct result *r)
+{
+	struct json_object *list = json_object_new_array(), *o;
+	char name[TEXT_BYTES];
+	const struct slow *s;
+
+	for (s = r->slowest.entries; s < r->slowest.entries + r->slowest.nr; s++) {
+		o = json_object_new_object();
+		json_object_object_add(o, "ns", json_object_new_uint64(s->ns));
+		add_text(o, "device", r->opt->devs[s->device]);
+		json_object_object_add(o, "line", json_object_new_uint64(s->cmd->line));
+		put_name(s->cmd, name, sizeof(name));
+		add_text(o, "command", name);
+		report_real(o, "issued", issued(r, s));
+		json_object_object_add(o, "good", json_object_new_boolean(!s->bad));
+		json_object_array_add(list, o);
+	}
+	return list;
+}
+
 static void add_devices(struct json_object *o, const struct run_options *opt)
 {
 	char names[MAX_DEVICES * 72] = "";
@@ -199,8 +252,9 @@ struct json_object *report_object(const struct result *r)
 	json_object_object_add(o, "lat_ns", report_percentiles(&r->latency));
 	json_object_object_add(o, "status", status_json(&r->tally));
 	json_object_object_add(o, "errors", errors_json(r));
-	if (r->devices)
-		json_object_object_add(o, "devices", devices_json(r));
+	json_object_object_add(o, "devices", devices_json(r));
+	if (r->opt->slowest)
+		json_object_object_add(o, "slowest", slowest_json(r));
 	json_object_object_add(o, "interrupted", json_object_new_boolean(r->signal));
 	if (r->held)
 		json_object_object_add(o, "max_held", json_object_new_uint64(r->max_held));

@@ -59,11 +59,9 @@ static int check_size(const struct run *run, const struct run_options *opt)
 /* Adds measurements of target @t. */
 static void add_share(struct result *r, unsigned int t, const struct hist *latency, double seconds)
 {
-	struct device_result *d = r->devices ? &r->devices[t] : NULL;
+	struct device_result *d = &r->devices[t];
 
 	hist_merge(&r->latency, latency);
-	if (!d)
-		return;
 	hist_merge(&d->latency, latency);
 	if (seconds > d->seconds)
 		d->seconds = seconds;
@@ -95,18 +93,21 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 
 	for (i = 0; i < nr; i++) {
 		collect_worker(run, &workers[i], i, r);
+		slowest_merge(&r->slowest, &workers[i].slowest);
 		if (!tally_merge(&r->tally, &workers[i].tally) || workers[i].tally_short)
 			r->tally_short = true;
 		if (workers[i].last_ns > last)
 			last = workers[i].last_ns;
 	}
+	slowest_sort(&r->slowest);
+	r->start_ns = first;
 	r->seconds = (last - first) / 1e9;
 	r->held = run->engine == &engine_smq_held;
 	for (i = 0; i < nr; i++)
 		if (!i || workers[i].max_held < r->max_held)
 			r->max_held = workers[i].max_held;
 	tally_sort(&r->tally);
-	for (i = 0; r->devices && i < r->tally.nr; i++)
+	for (i = 0; i < r->tally.nr; i++)
 		r->devices[r->tally.entries[i].what.device].bad += r->tally.entries[i].count;
 }
 
@@ -142,13 +143,16 @@ int run_execute(struct run *run, const struct run_options *opt,
 		status = EXIT_USAGE;
 		goto out;
 	}
-	/* A lane's process measures all its targets together. */
-	if (r && (!run->lanes || run->nr_targets == 1))
+	if (r) {
 		r->devices = calloc(run->nr_targets, sizeof(*r->devices));
-	if (!r || (!r->devices && (!run->lanes || run->nr_targets == 1))) {
+		r->slowest.entries = calloc(opt->slowest + 1, sizeof(*r->slowest.entries));
+		r->slowest.room = opt->slowest;
+	}
+	if (!r || !r->devices || !r->slowest.entries) {
 		warnx("no memory");
 		goto out;
 	}
+	run->slowest = opt->slowest;
 	run->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (run->wake_fd < 0) {
 		warn("eventfd");
@@ -176,8 +180,10 @@ int run_execute(struct run *run, const struct run_options *opt,
 out_wake:
 	close(run->wake_fd);
 out:
-	if (r)
+	if (r) {
 		free(r->devices);
+		free(r->slowest.entries);
+	}
 	free(r);
 	return status;
 }

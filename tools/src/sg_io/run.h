@@ -24,6 +24,7 @@ struct run_options {
 	__u64 jobs;
 	__u64 memory;		/* bytes */
 	double time;		/* seconds; 0: no end by time */
+	__u64 slowest;		/* how many of the slowest commands to list */
 	double rate;		/* commands per second; 0: no limit */
 	bool poll;
 	bool force;
@@ -50,11 +51,13 @@ struct result {
 	const char *path;
 	const struct run_options *opt;
 	double seconds;
-	struct device_result *devices;	/* opt->nr_devs of them; NULL: not known */
+	struct device_result *devices;	/* opt->nr_devs of them */
 	int signal;		/* the signal that ended the run early, or 0 */
 	bool held;		/* the path is smq-held; then @max_held is valid */
 	__u32 max_held;		/* the fewest requests that a job may keep on a device */
 	struct hist latency;
+	struct slowest slowest;
+	__u64 start_ns;		/* when the first command could be issued: clock_ns() */
 	struct tally tally;
 	bool tally_short;
 };

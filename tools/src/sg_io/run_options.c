@@ -9,6 +9,7 @@
 enum {
 	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
 	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
+	OPT_SLOWEST,
 };
 
 #define PATHS		"sg, bsg, bsg-uring, smq, smq-held or block"
@@ -43,6 +44,7 @@ static const struct argp_option common[] = {
 static const struct argp_option run_options[] = {
 	{ "via", OPT_VIA, "PATH", 0,
 	  "The path, see below (the path of the kind of node given)", 1 },
+	{ "slowest", OPT_SLOWEST, "N", 0, "List the N slowest commands with their lines", 3 },
 	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 3 },
 	{ 0 }
 };
@@ -188,6 +190,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_MEMORY:
 		o->memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
+		return 0;
+	case OPT_SLOWEST:
+		o->slowest = option_number(state, "--slowest", arg, 1, SLOWEST_MAX);
 		return 0;
 	case OPT_POLL:
 		o->poll = true;

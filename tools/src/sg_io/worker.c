@@ -33,6 +33,10 @@ void worker_done(struct worker *w, struct slot *slot)
 	bad = w->tally.bad;
 	if (!tally_add(&w->tally, slot->cmd, out, device, slot->sequence))
 		w->tally_short = true;
+	slowest_add(&w->slowest, &(struct slow){
+		.ns = now - slot->submit_ns, .issued_ns = slot->submit_ns, .cmd = slot->cmd,
+		.device = device, .bad = w->tally.bad != bad,
+	});
 	if (w->run->check && w->tally.bad == bad)
 		w->run->check(w->run, slot);
 	/* Without its device the run cannot continue. */
@@ -241,8 +245,8 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 	w->scratch = calloc(w->nr_slots, sizeof(struct slot *));
 	if (!w->slots || !w->free || !w->scratch)
 		return -ENOMEM;
-	/* The process of a lane could not share them with its parent. */
-	if (nr > 1 && !run->lanes) {
+	/* A lane has one target: its process could not share them with its parent. */
+	if (nr > 1) {
 		w->shares = calloc(nr, sizeof(*w->shares));
 		if (!w->shares)
 			return -ENOMEM;

@@ -12,6 +12,7 @@
 #include "device.h"
 #include "hist.h"
 #include "outcome.h"
+#include "slowest.h"
 
 #define NS_PER_S	1000000000ULL
 /* The longest time for which a worker waits before it checks run.stop again. */
@@ -41,6 +42,7 @@ struct run {
 	unsigned int batch;
 	unsigned int nr_jobs;
 	bool poll;
+	unsigned int slowest;		/* how many of the slowest commands to note */
 	bool writes;			/* some command changes the medium */
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */
@@ -107,6 +109,7 @@ struct worker {
 	struct share *shares;		/* by target; NULL: @latency has all commands */
 	struct hist latency;		/* empty if there are @shares */
 	struct tally tally;
+	struct slowest slowest;		/* in memory that follows all workers */
 	bool tally_short;		/* the tally has no entry for some outcomes */
 	__u64 last_ns;			/* when its last command ended */
 

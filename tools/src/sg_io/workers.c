@@ -21,11 +21,25 @@
  */
 #define LANE_ENTRIES	1024
 
-/* The size of all workers, and of the entries of the lanes' tallies, which follow them. */
+/*
+ * The size of all workers, and of what follows them: their slowest commands, and the entries of the
+ * lanes' tallies.
+ */
 static size_t bytes_of(const struct run *run, unsigned int nr)
 {
-	return nr * (sizeof(struct worker) +
+	return nr * (sizeof(struct worker) + run->slowest * sizeof(struct slow) +
 		     (run->lanes ? LANE_ENTRIES * sizeof(struct tally_entry) : 0));
+}
+
+static void lend_slowest(const struct run *run, struct worker *workers, unsigned int nr)
+{
+	struct slow *entries = (struct slow *)&workers[nr];
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		workers[i].slowest.entries = entries + i * run->slowest;
+		workers[i].slowest.room = run->slowest;
+	}
 }
 
 static int init_worker(struct run *run, struct worker *w, unsigned int nth)
@@ -110,6 +124,8 @@ static _Noreturn void process_main(struct run *run, struct worker *w, unsigned i
 		_exit(EXIT_DEVICE);
 	touch(w, sizeof(*w));
 	touch(w->lane, sizeof(*w->lane));
+	if (run->slowest)
+		touch(w->slowest.entries, run->slowest * sizeof(struct slow));
 	if (write(ready, &byte, 1) != 1)
 		_exit(EXIT_DEVICE);
 	close(ready);
@@ -166,7 +182,8 @@ static int start_process(struct run *run, struct worker *w, unsigned int nth, co
 
 static int start_processes(struct run *run, struct worker *workers, unsigned int nr)
 {
-	struct tally_entry *entries = (struct tally_entry *)&workers[nr];
+	struct slow *slowest = (struct slow *)&workers[nr];
+	struct tally_entry *entries = (struct tally_entry *)(slowest + nr * run->slowest);
 	int go[2], ret = 0;
 	unsigned int i;
 	char byte = 0;
@@ -226,6 +243,7 @@ struct worker *workers_start(struct run *run, unsigned int nr)
 		warnx("no memory");
 		return NULL;
 	}
+	lend_slowest(run, workers, nr);
 	ret = run->lanes ? start_processes(run, workers, nr) : start_threads(run, workers, nr);
 	if (!ret)
 		return workers;
