@@ -16,6 +16,7 @@ from kit.host import (SCSI_DEVICES, SCSI_HOSTS, load, loaded, run, under_way, un
                       wait_for)
 from kit.sgio import DID_NO_CONNECT, SgDev
 from kit.slowdisk import opened
+from kit.smqsg import SCSI_DEBUG
 from kit.targetcli import TOP
 from kit.uevents import Uevents
 
@@ -35,6 +36,11 @@ def lower_fixture():
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=2, io_errors=True,
                 **DEBUG) as (host,), conv.module(io_errors=True):
         yield host.luns()[0]
+
+
+def sectors(lun):
+    """The size of a disk, in units of 512 bytes."""
+    return int((lun.queue.parent / "size").read_text(encoding="ascii"))
 
 
 def refused(what, address, number):
@@ -151,6 +157,38 @@ def test_claims_and_releases_are_refused(lower, klog):
                  "is a LUN of smq_conv itself", "there is no SCSI device 9:9:9:9",
                  "'host0' is no address of a SCSI device"):
         assert klog.matching(text), text
+
+
+def test_new_size_of_the_lower_disk(lower):
+    """The upper disk has the lower disk's new size after a rescan of the upper device, and the
+    lower disk has it after the release."""
+    upper = claim(lower)
+    size = SCSI_DEBUG / "virtual_gb"
+    before = size.read_text(encoding="ascii")
+    size.write_text("1", encoding="ascii")
+    try:
+        assert sectors(upper) == DEBUG["dev_size_mb"] * 2048
+        write(upper.sysfs / "rescan", 1)
+        assert sectors(upper) == 1024 * 2048
+        fio(upper.sd, **VERIFIED | {"offset": "1000m"})
+        lower = release(lower)
+        assert sectors(lower) == 1024 * 2048
+    finally:
+        size.write_text(before, encoding="ascii")
+
+
+def test_cache_type_is_set_through_the_upper_disk(lower):
+    """Each cache type that the lower device takes can be set for the upper disk. The lower device
+    keeps it after the release."""
+    upper = claim(lower)
+    knob = upper.sysfs / "scsi_disk" / upper.address / "cache_type"
+    for value in ("write through", "none", "write back, no read (daft)", "write back",
+                  "temporary write through", "none"):
+        write(knob, value)
+        assert knob.read_text(encoding="ascii").strip() == value.removeprefix("temporary ")
+    lower = release(lower)
+    assert (lower.sysfs / "scsi_disk" / lower.address / "cache_type").read_text(
+        encoding="ascii").strip() == "none"
 
 
 def test_claim_of_a_tape_is_refused():

@@ -3,11 +3,13 @@
 LUN. The tests send the same commands to a LUN before and after it is claimed."""
 import pytest
 from kit import conv
+from kit.cdb import READ_10, blocks
 from kit.hold import get_param, set_param
-from kit.host import loaded, wait_for
-from kit.paths import read_by_block
+from kit.host import loaded, run, wait_for
+from kit.paths import read_by_block, write_by_sg
 from kit.ramdir import ram_host
 from kit.sgio import DID_TIME_OUT, SgDev
+from kit.smqsg import SCSI_DEBUG
 
 READ = bytes.fromhex("28000000000000000800")
 WRITE = bytes.fromhex("2a000000000000000800")
@@ -23,6 +25,8 @@ SENSE = [0x052400, 0x1052400, 0x031100, 0x1031100, 0x042900, 0x062900, 0x1062a09
 # Host bytes that drivers set in commands that error handling ends: DID_BAD_TARGET, DID_ABORT,
 # DID_ERROR, DID_RESET.
 EH_HOST_BYTES = [0x04, 0x05, 0x07, 0x08]
+# scsi_debug's option that makes LBA 4660 to 4669 unreadable.
+MEDIUM_ERRORS = "2"
 RESIDUALS = [1, 512, 4095, 4096]
 
 ENDS = [*({"result": status} for status in STATUS),
@@ -219,4 +223,37 @@ def test_errors_of_scsi_debug_are_passed_on():
             same(bare, answers(dev))
         assert len({str(result) for _, result in bare}) > 4
         wait_for("nothing in flight", lambda: conv.all_done(upper))
+        conv.release(lower)
+
+
+def test_bad_blocks_of_scsi_debug_are_the_same(tmp_path):
+    """A copy that goes on after errors skips the same blocks of both disks: only the piece with the
+    bad blocks."""
+    first, bad, piece, count = 4608, range(4656, 4672), 16, 8
+    with loaded("scsi_debug", io_errors=True, delay=0, dev_size_mb=16) as (host,), \
+            conv.module(io_errors=True):
+        lower, = host.luns()
+        known = bytes(number % 251 + 1 for number in range(piece * count) for _ in range(512))
+        with SgDev(lower.sg) as dev:
+            write_by_sg(dev, first, known)
+        right = b"".join(bytes(512) if number in bad else known[at:at + 512] for number, at in
+                         ((first + at // 512, at) for at in range(0, len(known), 512)))
+
+        def copied(lun):
+            run("dd", f"if={lun.sd}", f"of={tmp_path}/copy", f"bs={piece * 512}",
+                f"skip={first // piece}", f"count={count}", "iflag=direct", "conv=noerror,sync",
+                ok=False)
+            with SgDev(lun.sg) as dev:
+                ends = [dev.cmd(blocks(READ_10, lba, piece), din=piece * 512)
+                        for lba in (bad.start - piece, bad.start, bad.stop)]
+            return (tmp_path / "copy").read_bytes(), ends
+
+        (SCSI_DEBUG / "opts").write_text(MEDIUM_ERRORS, encoding="ascii")
+        before, ends = copied(lower)
+        assert before == right
+        assert [end.triple for end in ends if not end.good] == [(3, 0x11, 0)]
+        upper = conv.claim(lower)
+        after, claimed = copied(upper)
+        assert after == right
+        same(ends, claimed)
         conv.release(lower)
