@@ -13,6 +13,9 @@
 
 #include "conv.h"
 
+/* The kernel does not record who has a disk; this program reads it from sysfs and /proc. */
+#define CONV_WHO	"'sg_io info /dev/%s' shows by whom"
+
 static DEFINE_MUTEX(conv_claim_lock);	/* serialises claims and releases, which sleep */
 /* conv_lock protects the following variables. */
 static bool conv_closed;		/* the module is being unloaded */
@@ -76,8 +79,8 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 		 */
 		if (PTR_ERR(handle) == -EBUSY)
 			sdev_printk(KERN_ERR, sdev,
-				    "%s: %s is mounted or in use, see lsblk and /proc/swaps\n",
-				    what, name);
+				    "%s: %s is mounted or in use; " CONV_WHO "\n", what, name,
+				    name);
 		else if (scsi_device_online(sdev))
 			sdev_printk(KERN_ERR, sdev, "%s: %s cannot be opened: %pe\n", what, name,
 				    handle);
@@ -87,7 +90,8 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 	/* True if the disk has another opener, or if @dev now belongs to another device's disk. */
 	open = disk_openers(disk) > 1 || disk->queue != sdev->request_queue;
 	if (open) {
-		sdev_printk(KERN_ERR, sdev, "%s: %s is open\n", what, disk->disk_name);
+		sdev_printk(KERN_ERR, sdev, "%s: %s is open; " CONV_WHO "\n", what,
+			    disk->disk_name, disk->disk_name);
 		smq_disk_close(handle);
 		return ERR_PTR(-EBUSY);
 	}

@@ -4,6 +4,7 @@ import errno
 import json
 import mmap
 import os
+import re
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from kit.conv import ask, claim, release, uppers, write
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (SCSI_DEVICES, SCSI_HOSTS, load, loaded, run, under_way, unload,
                       wait_for)
+from kit.lio import iblock
 from kit.sgio import DID_NO_CONNECT, SgDev
 from kit.slowdisk import opened
 from kit.smqsg import SCSI_DEBUG
@@ -153,9 +155,9 @@ def test_claims_and_releases_are_refused(lower, klog):
         assert held.returncode and "in use" in held.stderr
     held = run("rmmod", "scsi_debug", ok=False)
     assert held.returncode and "in use" in held.stderr
-    for text in ("is open", "is mounted or in use", "is claimed already", "is not claimed",
-                 "is a LUN of smq_conv itself", "there is no SCSI device 9:9:9:9",
-                 "'host0' is no address of a SCSI device"):
+    for text in ("is open; 'sg_io info", "is mounted or in use; 'sg_io info",
+                 "is claimed already", "is not claimed", "is a LUN of smq_conv itself",
+                 "there is no SCSI device 9:9:9:9", "'host0' is no address of a SCSI device"):
         assert klog.matching(text), text
 
 
@@ -189,6 +191,65 @@ def test_cache_type_is_set_through_the_upper_disk(lower):
     lower = release(lower)
     assert (lower.sysfs / "scsi_disk" / lower.address / "cache_type").read_text(
         encoding="ascii").strip() == "none"
+
+
+@contextmanager
+def open_in_a_program(disk, _where):
+    """This process has the disk open."""
+    name = Path("/proc/self/comm").read_text(encoding="ascii").strip()
+    with SgDev(disk):
+        yield "open in", f"{name} (process {os.getpid()})"
+
+
+@contextmanager
+def filesystem(disk, where):
+    """A filesystem of the disk is mounted."""
+    run("mkfs.ext4", "-q", "-F", disk)
+    run("mount", disk, where)
+    try:
+        yield "in use", f"{Path(disk).name} is mounted on {where}"
+    finally:
+        run("umount", where)
+
+
+@contextmanager
+def device_mapper(disk, _where):
+    """A device of device mapper is on the disk."""
+    load("dm_mod")
+    try:
+        run("dmsetup", "create", "--noudevsync", "above", "--table", f"0 2048 linear {disk} 0")
+        try:
+            above = next(Path("/sys/block").glob("dm-*")).name
+            yield "in use", f"{Path(disk).name} is held by {above}"
+        finally:
+            run("dmsetup", "remove", "--noudevsync", "above")
+    finally:
+        unload("dm_mod")
+
+
+@contextmanager
+def backstore(disk, _where):
+    """LIO exports the disk."""
+    with iblock("store", disk) as path:
+        yield "in use", f"{Path(disk).name} is LIO's backstore {path.parent.name}/store"
+
+
+def test_a_refusal_leads_to_who_has_the_disk(lower, klog, tmp_path):
+    """When a claim or a release is refused, the log names a command. Its output says who has the
+    disk."""
+    def check(what, disk):
+        for use in (open_in_a_program, filesystem, device_mapper, backstore):
+            klog.mark()
+            with use(disk, tmp_path) as (label, who):
+                refused(what, lower.address, errno.EBUSY)
+                command, = {re.search(r"'(sg_io info /dev/\w+)' shows by whom", line)[1]
+                            for line in klog.matching(f"{what}: ")}
+                said = run(TOP / "tools" / command.split()[0], *command.split()[1:]).stdout
+                assert re.search(rf"^{label} +{re.escape(who)}", said, re.M), said
+
+    check("claim", lower.sd)
+    check("release", claim(lower).sd)
+    release(lower)
 
 
 def test_claim_of_a_tape_is_refused():

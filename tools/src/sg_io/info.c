@@ -37,13 +37,18 @@ static void show_text(struct show *s, const char *key, const char *label, const 
 		printf("%-22s %s\n", label, *text ? text : "none");
 }
 
-/* Shows what uses the disk. If anything does, sg_io run refuses writes without --force. */
+/*
+ * Shows what uses the disk: sg_io run then refuses writes without --force. And shows which
+ * processes have it open: either makes smq_conv refuse to claim it.
+ */
 static void show_use(struct show *s, const struct device *dev)
 {
-	char why[INUSE_REASON] = "";
+	char why[INUSE_REASON] = "", names[INUSE_OPENERS];
 
 	inuse_try(dev, why, NULL);
 	show_text(s, "in_use", "in use", why);
+	inuse_openers(dev, names);
+	show_text(s, "open_in", "open in", names);
 }
 
 /*

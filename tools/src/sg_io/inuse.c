@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,6 +77,44 @@ static bool is_swap(dev_t number, const char *name, char *why)
 	return found;
 }
 
+/* Whether a backstore of LIO, with the attribute @info, is on the disk or partition @number. */
+static bool backstore_has(const char *info, dev_t number)
+{
+	FILE *f = fopen(info, "re");
+	unsigned int ma, mi;
+	bool found = false;
+	char line[1024];
+
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = sscanf(line, " Major: %u Minor: %u", &ma, &mi) == 2 &&
+			makedev(ma, mi) == number;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* LIO opens a disk inside the kernel: no process has it open, and it has no holder in sysfs. */
+static bool is_backstore(dev_t number, const char *name, char *why)
+{
+	static const char core[] = "/sys/kernel/config/target/core/";
+	bool found = false;
+	glob_t paths;
+	size_t i;
+
+	if (glob("/sys/kernel/config/target/core/iblock_*/*/info", 0, NULL, &paths))
+		return false;
+	for (i = 0; i < paths.gl_pathc && !found; i++) {
+		found = backstore_has(paths.gl_pathv[i], number);
+		if (!found)
+			continue;
+		*strrchr(paths.gl_pathv[i], '/') = '\0';
+		snprintf(why, INUSE_REASON, "%s is LIO's backstore %.200s", name,
+			 paths.gl_pathv[i] + sizeof(core) - 1);
+	}
+	globfree(&paths);
+	return found;
+}
+
 static bool block_in_use(const char *sysfs, const char *name, char *why)
 {
 	unsigned int ma, mi;
@@ -86,7 +125,8 @@ static bool block_in_use(const char *sysfs, const char *name, char *why)
 	if (!sysfs_read(sysfs, "dev", number, sizeof(number)) ||
 	    sscanf(number, "%u:%u", &ma, &mi) != 2)
 		return false;
-	return is_mounted(makedev(ma, mi), name, why) || is_swap(makedev(ma, mi), name, why);
+	return is_mounted(makedev(ma, mi), name, why) || is_swap(makedev(ma, mi), name, why) ||
+	       is_backstore(makedev(ma, mi), name, why);
 }
 
 /* Checks the disk and its partitions. */
@@ -180,23 +220,25 @@ static bool has_open(const char *pid, const char *node)
 	return found;
 }
 
-/* Adds to @why which processes have the node open, as far as this user may see them. */
-static void add_openers(const char *node, char *why)
+void inuse_openers(const struct device *dev, char *names)
 {
+	const char *node = dev->node[NODE_BLOCK];
 	char name[32], dir[PATH_MAX];
-	size_t len = strlen(why);
 	unsigned int found = 0;
 	struct dirent *d;
-	DIR *processes = opendir("/proc");
+	size_t len = 0;
+	DIR *processes;
 
+	*names = '\0';
+	processes = node[0] ? opendir("/proc") : NULL;
 	while (processes && found < MAX_OPENERS && (d = readdir(processes))) {
 		if (d->d_name[strspn(d->d_name, "0123456789")] || !has_open(d->d_name, node))
 			continue;
 		snprintf(dir, sizeof(dir), "/proc/%s", d->d_name);
 		if (!sysfs_read(dir, "comm", name, sizeof(name)))
 			continue;
-		len += snprintf(why + len, INUSE_REASON - len, "%s%.20s (process %.10s)",
-				found++ ? ", " : "; open in ", name, d->d_name);
+		len += snprintf(names + len, INUSE_OPENERS - len, "%s%.20s (process %.10s)",
+				found++ ? ", " : "", name, d->d_name);
 	}
 	if (processes)
 		closedir(processes);
@@ -205,6 +247,7 @@ static void add_openers(const char *node, char *why)
 bool inuse_try(const struct device *dev, char *why, int *fd)
 {
 	const char *node = dev->node[NODE_BLOCK];
+	char names[INUSE_OPENERS];
 
 	if (fd)
 		*fd = -1;
@@ -218,8 +261,9 @@ bool inuse_try(const struct device *dev, char *why, int *fd)
 		return true;
 	*fd = open(node, O_RDONLY | O_EXCL | O_NONBLOCK | O_CLOEXEC);
 	if (*fd < 0 && errno == EBUSY) {
-		snprintf(why, INUSE_REASON, "%s is open exclusively elsewhere", node);
-		add_openers(node, why);
+		inuse_openers(dev, names);
+		snprintf(why, INUSE_REASON, "%s is open exclusively elsewhere%s%s", node,
+			 names[0] ? "; open in " : "", names);
 		return false;
 	}
 	return true;

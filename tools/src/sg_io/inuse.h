@@ -6,6 +6,7 @@
 #include "device.h"
 
 #define INUSE_REASON	512	/* size of the buffer for the reason, in bytes */
+#define INUSE_OPENERS	256	/* the same for the names of processes */
 
 /**
  * inuse_try() - open the disk exclusively for writing, without a message
@@ -18,5 +19,12 @@
  * Return: false if the disk is in use.
  */
 bool inuse_try(const struct device *dev, char *why, int *fd);
+
+/**
+ * inuse_openers() - which processes have the disk or one of its partitions open
+ * @dev: the device
+ * @names: INUSE_OPENERS bytes: receives the first processes that this user may see; "": none
+ */
+void inuse_openers(const struct device *dev, char *names);
 
 #endif
