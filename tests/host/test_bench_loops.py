@@ -54,6 +54,9 @@ def fixture_run():
     ("passthrough", ["--chunk", "1", "--count", "9,1025", "/dev/null"],
      "--chunk: 1: --count 1025 has more than 1024 such chunks"),
     ("sgio", [], "DEVICE: give 1 to 16"),
+    ("sgio", ["--again", "--jobs", "2", "/dev/null"], "--again: for one job, not 2"),
+    ("sgio", ["--cpu", "1", "/dev/null"], "--cpu: only with --again"),
+    ("passthrough", ["--cpu", "1024", "/dev/null"], "--cpu: '1024' is not a number from 0 to 1023"),
     ("static/aio", ["--bs", "511", "/dev/null"], "--bs: '511' is not a number from 512 to"),
     ("static/aio", ["--depth", "0", "/dev/null"], "--depth: '0' is not a number from 1 to 1024"),
     ("static/aio", [], "DEVICE: give 1 to 16 devices"),
@@ -112,3 +115,27 @@ def test_each_aio_job_issues_all_its_ios(run, tmp_path):
         assert done.returncode == 0, done.stderr
         first = json.loads(done.stdout.splitlines()[0])
         assert (first["jobs"], len(first["devices"]), first["warmup"]) == (jobs, len(names), 1000)
+
+
+@pytest.mark.parametrize("more", [[], ["--write-read"]])
+def test_orders_are_obeyed(more):
+    """With --again a program sends commands that may fail until its input ends, and does runs when
+    it is told to."""
+    make(ROOT / "tools/bench")
+
+    def obey(orders):
+        return subprocess.run([BUILT / "sgio", "--again", *more, "/dev/null"], input=orders,
+                              capture_output=True, text=True, timeout=20, check=False)
+    done = obey("use 3\nuse 12\n")
+    assert done.returncode == 0 and not done.stderr
+    # Reads and writes of /dev/null succeed, and leave the header as it was: without a status.
+    failed = [0, 0] if more else [3, 12]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"used": count, "failed": one} for count, one in zip((3, 12), failed)]
+    done = obey("use 1\nmeasure\n")
+    assert done.returncode == (0 if more else 1)
+    assert [json.loads(line)["count"] for line in done.stdout.splitlines()[1:]] == (
+        [2000, 6000] if more else [])
+    assert more or "/dev/null: Inappropriate ioctl for device" in done.stderr
+    done = obey("use many\n")
+    assert done.returncode == 1 and "Invalid argument" in done.stderr

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #define _GNU_SOURCE
+#include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -11,6 +13,8 @@
 
 #include "../marker.h"
 #include "jobs.h"
+
+#define ORDER_USECS	100000
 
 /*
  * Times are in ticks of the TSC. Under User Mode Linux, asking the kernel for the time would take
@@ -42,6 +46,8 @@ static unsigned long started_tick, chunk_tick, chunk_first;
 static double ns_per_tick;
 static const unsigned int permille[] = { 500, 990, 999 };
 static unsigned long latencies[3];
+static bool may_fail;
+static unsigned long failed;
 
 void jobs_meet(void)
 {
@@ -157,8 +163,23 @@ static unsigned long stop(void)
 	return ns;
 }
 
-int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
-		 void (*report)(unsigned long count, unsigned long ns))
+bool jobs_may_fail(void)
+{
+	failed++;
+	return may_fail;
+}
+
+static int pin(unsigned int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	return sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+static int measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
+		   void (*report)(unsigned long count, unsigned long ns))
 {
 	unsigned long ns;
 	size_t i;
@@ -177,17 +198,59 @@ int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
 	return err;
 }
 
+/* Whoever gave the order may share the CPU: waits until it sleeps. */
+static int measure_alone(const struct jobs_runs *runs, int (*run)(unsigned long count),
+			 void (*report)(unsigned long count, unsigned long ns))
+{
+	usleep(ORDER_USECS);
+	return measure(runs, run, report);
+}
+
+static int use(unsigned long count, int (*run)(unsigned long count))
+{
+	int err;
+
+	failed = 0;
+	may_fail = true;
+	err = run(count);
+	may_fail = false;
+	if (!err)
+		printf("{\"used\": %lu, \"failed\": %lu}\n", count, failed);
+	return err;
+}
+
+int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
+		 void (*report)(unsigned long count, unsigned long ns))
+{
+	unsigned long count;
+	char line[64];
+	int err = 0;
+
+	if (!runs->again)
+		return measure(runs, run, report);
+	while (!err && fgets(line, sizeof(line), stdin)) {
+		/* The kernel takes a process from a CPU that goes offline, and not back to it. */
+		if (pin(runs->cpu) && !runs->cpu)
+			return -errno;
+		if (!strcmp(line, "measure\n"))
+			err = measure_alone(runs, run, report);
+		else if (sscanf(line, "use %lu\n", &count) == 1)
+			err = use(count, run);
+		else
+			err = -EINVAL;
+		fflush(stdout);
+	}
+	return err;
+}
+
 static int pinned(unsigned int n, unsigned int seconds,
 		  int (*job)(unsigned int n))
 {
-	cpu_set_t cpus;
 	int status = 1;
 
 	me = n;
 	alarm(seconds);
-	CPU_ZERO(&cpus);
-	CPU_SET(n % nr_cpus, &cpus);
-	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+	if (pin(n % nr_cpus))
 		fprintf(stderr, "job %u: no CPU %lu to run on\n", n, n % nr_cpus);
 	else
 		status = job(n);

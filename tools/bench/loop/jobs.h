@@ -14,11 +14,18 @@
 #define MAX_COUNTS	8
 #define MAX_CHUNKS	1024
 
-/* What every job runs: @warmup I/Os, then for each number in @counts a run between markers. */
+/*
+ * What every job runs: @warmup I/Os, then for each number in @counts a run between markers. With
+ * @again the only job does this whenever it reads a line "measure", with the same open files. A
+ * line "use N" makes it run N I/Os that may fail, and print how many failed. It ends at the end of
+ * its input.
+ */
 struct jobs_runs {
 	unsigned int seconds;	/* limit for all runs of a job together */
 	unsigned int warmup;
 	unsigned int chunk;	/* I/Os that are timed together, 0: no chunks */
+	bool again;
+	unsigned int cpu;	/* where the job runs with @again */
 	unsigned long counts[MAX_COUNTS];
 	size_t nr_counts;
 };
@@ -47,6 +54,12 @@ unsigned int jobs_wait_for(unsigned int inflight, unsigned int depth,
  */
 int jobs_measure(const struct jobs_runs *runs, int (*run)(unsigned long count),
 		 void (*report)(unsigned long count, unsigned long ns));
+
+/*
+ * A job that finds that an I/O has failed calls this. Returns whether it goes on as if the I/O had
+ * succeeded.
+ */
+bool jobs_may_fail(void);
 
 /*
  * If I/Os are timed in chunks, every job calls this after each batch of a run. @done: how many I/Os

@@ -139,3 +139,15 @@ void option_check_chunks(const struct jobs_runs *runs)
 		exit(2);
 	}
 }
+
+void option_check_again(const struct jobs_runs *runs, unsigned int jobs)
+{
+	if (runs->again && jobs > 1) {
+		fprintf(stderr, "--again: for one job, not %u\n", jobs);
+		exit(2);
+	}
+	if (runs->cpu && !runs->again) {
+		fputs("--cpu: only with --again\n", stderr);
+		exit(2);
+	}
+}

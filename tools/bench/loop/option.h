@@ -56,6 +56,14 @@ struct option_spec {
 #define OPTION_CHUNK(runs) \
 	OPTION_NUMBER("chunk", (runs).chunk, 1, OPTION_MAX_COUNT)
 
+#define OPTION_MAX_CPU		1023
+
+/* Options for jobs that wait for orders; a program with these calls option_check_again(). */
+#define OPTION_AGAIN(runs) \
+	OPTION_FLAG("again", (runs).again)
+#define OPTION_CPU(runs) \
+	OPTION_NUMBER("cpu", (runs).cpu, 0, OPTION_MAX_CPU)
+
 /*
  * Parses the options of @specs, whose last element is OPTION_END (0). For --help, and for an
  * unknown option, it prints @help. The message for a bad value has the option's name and limits.
@@ -65,5 +73,8 @@ void option_parse(int argc, char **argv, const struct option_spec *specs, const 
 
 /* Exits with a message if a run has more chunks than there is room for. */
 void option_check_chunks(const struct jobs_runs *runs);
+
+/* Exits with a message if several jobs would wait for orders, or a CPU is given without --again. */
+void option_check_again(const struct jobs_runs *runs, unsigned int jobs);
 
 #endif /* SMQ_BENCH_OPTION_H */

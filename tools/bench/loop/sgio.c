@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* TEST UNIT READY or READ(10) through SG_IO, measured between markers. */
+/* TEST UNIT READY or READ(10) through SG_IO or write() and read(), measured between markers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <scsi/sg.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "devices.h"
 #include "jobs.h"
@@ -22,7 +23,7 @@
 #define OP_READ_10	0x28
 
 static struct {
-	bool read;
+	bool read, write_read;
 	unsigned int bs;
 	struct jobs_runs runs;
 	struct devices devices;
@@ -37,8 +38,15 @@ static unsigned char sense[64];
 static int fds[MAX_DEVICES];
 static int nr_fds, next_fd;
 
-/* Not inlined: otherwise the cost of this code would depend on the code around it. */
-static __attribute__((noinline)) int issue(unsigned long n)
+static inline __attribute__((always_inline))
+int send_one(int fd, struct sg_io_hdr *hdr, bool write_read)
+{
+	if (!write_read)
+		return ioctl(fd, SG_IO, hdr);
+	return write(fd, hdr, sizeof(*hdr)) < 0 || read(fd, hdr, sizeof(*hdr)) < 0 ? -1 : 0;
+}
+
+static inline __attribute__((always_inline)) int issue(unsigned long n, bool write_read)
 {
 	unsigned char cdb[10] = { OP_TUR };
 	struct sg_io_hdr hdr = {
@@ -64,11 +72,12 @@ static __attribute__((noinline)) int issue(unsigned long n)
 		hdr.dxferp = data;
 		hdr.dxfer_len = opt.bs;
 	}
-	if (ioctl(fds[next_fd], SG_IO, &hdr) < 0)
-		return -errno;
+	if (send_one(fds[next_fd], &hdr, write_read) < 0)
+		return jobs_may_fail() ? 0 : -errno;
 	if (++next_fd == nr_fds)
 		next_fd = 0;
-	if (hdr.status || hdr.host_status || hdr.driver_status || hdr.resid) {
+	if ((hdr.status || hdr.host_status || hdr.driver_status || hdr.resid) &&
+	    !jobs_may_fail()) {
 		fprintf(stderr, "status %#x host %#x driver %#x residual %d\n",
 			hdr.status, hdr.host_status, hdr.driver_status,
 			hdr.resid);
@@ -77,13 +86,29 @@ static __attribute__((noinline)) int issue(unsigned long n)
 	return 0;
 }
 
+/* Not inlined: otherwise the cost of this code would depend on the code around it. */
+static __attribute__((noinline)) int issue_ioctl(unsigned long n)
+{
+	return issue(n, false);
+}
+
+static __attribute__((noinline)) int issue_write_read(unsigned long n)
+{
+	return issue(n, true);
+}
+
 static int issue_all(unsigned long count)
 {
 	unsigned long n;
 	int err = 0;
 
+	if (opt.write_read) {
+		for (n = 0; !err && n < count; n++)
+			err = issue_write_read(n);
+		return err;
+	}
 	for (n = 0; !err && n < count; n++)
-		err = issue(n);
+		err = issue_ioctl(n);
 	return err;
 }
 
@@ -113,30 +138,38 @@ static int job(unsigned int n)
 
 static const char help[] =
 "usage: sgio [options] DEVICE...\n"
-"Sends commands to /dev/sgN or block devices through SG_IO, one at a time, with\n"
-"markers for a counting plugin around each run.\n"
+"Sends commands to /dev/sgN, /dev/smqsgN or block devices through SG_IO, one at a\n"
+"time, with markers for a counting plugin around each run.\n"
 "  --read           READ(10) instead of TEST UNIT READY\n"
+"  --write-read     write() and read() instead of SG_IO; not for block devices\n"
 "  --bs BYTES       size of a READ(10) (512)\n"
 "  --jobs N         jobs, pinned to CPU 0, 1, ...; the DEVICEs are distributed over\n"
 "                   them, and a job without a DEVICE of its own shares one (1)\n"
 "  --count N[,N]    commands of each measured run (2000,6000)\n"
 "  --warmup N       commands before the first run (300)\n"
 "  --timeout S      give up after S seconds (300)\n"
+"  --again          reads orders: \"measure\" does the warm-up and the runs, \"use N\" sends\n"
+"                   N commands, which may fail\n"
+"  --cpu N          the job's CPU, with --again (0)\n"
 "Prints a line of JSON for each run.\n";
 
 static const struct option_spec options[] = {
 	OPTION_FLAG("read", opt.read),
+	OPTION_FLAG("write-read", opt.write_read),
 	OPTION_BYTES("bs", opt.bs, BLOCK, MAX_BYTES),
 	OPTION_NUMBER("jobs", opt.jobs, 1, MAX_JOBS),
 	OPTION_COUNTS(opt.runs),
 	OPTION_WARMUP(opt.runs),
 	OPTION_TIMEOUT(opt.runs),
+	OPTION_AGAIN(opt.runs),
+	OPTION_CPU(opt.runs),
 	{ }
 };
 
 static void parse(int argc, char **argv)
 {
 	option_parse(argc, argv, options, help);
+	option_check_again(&opt.runs, opt.jobs);
 	opt.devices = devices_parse(argc, argv);
 }
 

@@ -28,7 +28,7 @@ PATHS = {
     "libaio": "libaio", "in_kernel": "in kernel", "passthrough": "in-kernel passthrough",
     "passthrough_cached": "in-kernel passthrough, cached requests", "bsg": "bsg SG_IO v4",
     "bsg_uring": "bsg uring_cmd", "bsg_uring_fixed": "bsg uring_cmd, registered",
-    "smq_sg_io": "smq_sg SG_IO",
+    "smq_sg_io": "smq_sg SG_IO", "smq_write_read": "smq_sg write() and read()",
     "smq_adhoc": "smq_sg ad hoc", "smq_adhoc_fixed": "smq_sg ad hoc, registered",
     "smq": "smq_sg prepared", "smq_batch": "smq_sg prepared, a batch per SQE",
     "smq_held": "smq_sg held", "smq_held_batch": "smq_sg held, a batch per SQE",

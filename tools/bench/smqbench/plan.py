@@ -57,7 +57,8 @@ class Workload:     # pylint: disable=too-many-instance-attributes
         more, nodes = _PASSTHROUGH.get(self.path, ([], "disk"))
         name = "passthrough" if more else "uring" if self.path in _DIRECT else "sgio"
         if name == "sgio":
-            nodes = {"smq_sg_io": "smqsg", "sd_sg_io": "disk"}.get(self.path, "sg")
+            nodes = {"smq_sg_io": "smqsg", "smq_write_read": "smqsg",
+                     "sd_sg_io": "disk"}.get(self.path, "sg")
         words = [name, nodes, str(self.luns),
                  "--count", ",".join(map(str, counts)), "--warmup", str(warmup),
                  "--jobs", str(self.jobs)]
@@ -67,6 +68,7 @@ class Workload:     # pylint: disable=too-many-instance-attributes
             words += [*more, "--depth", str(self.qd), "--batch", str(self.batch)]
             return words + {"tur": ["--tur"], "write": ["--write"]}.get(self.op, [])
         if self.path not in _DIRECT:
+            words += ["--write-read"] if self.path == "smq_write_read" else []
             return words + (["--read"] if self.op == "read" else [])
         words += ["--depth", str(self.qd), "--batch", str(self.batch)]
         words += {"io_uring_fixed": ["--registered"],
