@@ -9,7 +9,7 @@ from sg_io_build import part, run
                                                  (500, 32, 5), (500, 32, 1), (500, 600, 60)])
 def test_refused_commands_are_sent_again(commands, depth, room):
     """Each command ends exactly once, and counts as overtaken at most once."""
-    program = part("sg_io_lane", "lane.c", "conflicts.c", "worker.c",
+    program = part("sg_io_lane", "lane.c", "conflicts.c", "worker.c", "slowest.c",
                    "shared.c", "outcome.c", "cdb.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, str(commands), str(depth), str(room))
