@@ -2,11 +2,13 @@
 """smq_lio: LIO's backstores as local disks."""
 import errno
 import os
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from kit import cdb, sgio
+from kit.child import ended, spawn
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import ModuleError, find_hosts, load, run, settle, under_way, wait_for
@@ -301,6 +303,32 @@ def test_backstore_that_nobody_serves_gets_no_device(klog):
         klog.wait("tpgt_1/lun_0: no device was added")
         assert not tpg.host.luns()
         refused((errno.EBUSY,), store.rmdir)        # it is linked
+        tpg.unlink(0)
+        wwn.remove()
+
+
+@pytest.mark.limit(120)
+def test_backstore_that_hangs_is_let_go_by_a_reset_of_its_ring(klog):
+    """A backstore in user space that nobody serves, and whose commands never time out: the link
+    waits for the first INQUIRY. When the administrator resets its ring, the link ends, and all can
+    be removed."""
+    with user("hangs", cmd_time_out=0) as store, lio_fabric(io_errors=True):
+        wwn = Wwn()
+        tpg = wwn.tpg()
+
+        def link():
+            tpg.link(0, store)
+        pid = spawn(link)
+        wait_for("a link that waits", lambda: (tpg.path / "lun/lun_0/backstore").exists() or
+                 "D" in Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2])
+        # The command waits for ever: neither the link ends, nor is there a device.
+        time.sleep(2)
+        assert os.waitpid(pid, os.WNOHANG) == (0, 0)
+        assert not tpg.host.luns()
+        write_attr(store / "action/block_dev", 1)
+        write_attr(store / "action/reset_ring", 2)
+        assert ended(pid, 90) == 0
+        klog.wait("tpgt_1/lun_0: no device was added")
         tpg.unlink(0)
         wwn.remove()
 
