@@ -308,6 +308,42 @@ def test_longest_transfer_works_at_any_address(nodes, pair):
         assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
 
 
+@pytest.mark.parametrize("header", (V3, V4))
+@pytest.mark.parametrize("at", (0, 512, 1))
+def test_too_long_transfer_leaves_its_buffer_alone(nodes, pair, header, at):
+    """A transfer that is longer than the longest fails with EINVAL, and no byte of its buffer
+    changes. (sg writes to the buffer although the call fails.)"""
+    most = smqsg.attr(nodes[1], "max_transfer")
+    arena = Arena(2 * most + (64 << 10))
+    for size in (most + 512, 2 * most):
+        want = header(cdb.blocks(cdb.READ_16, 0, size // 512), size, at=at)
+        assert sgheader.sg_io(pair[1], want, arena).error == errno.EINVAL
+        buffer = arena.get(arena.address + PAGE, at + size)
+        assert buffer.count(sgheader.FILL, at) == size
+
+
+SHORT = {"TEST UNIT READY": (cdb.plain(cdb.TEST_UNIT_READY), 0), "INQUIRY": (cdb.inquiry(36), 36),
+         "REQUEST SENSE": (cdb.request_sense(18), 18)}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_no_foreign_byte_reaches_the_buffer(pair, arena, name):
+    """A command that moves less than the caller's buffer, or nothing: the bytes that the device did
+    not write stay as they were, for each direction that means data-in, wherever the buffer is.
+    Nobody's memory leaks through them (CVE-2018-1000204)."""
+    raw, most = SHORT[name]
+    ways = [(V3, {"direction": direction, "flags": flags}) for direction in (-3, -4, -5)
+            for flags in (0, sgheader.FLAG_DIRECT_IO)] + [(V4, {})]
+    for (header, more), at, size in itertools.product(ways, (0, 3, 512), (512, 65536)):
+        answer = sgheader.sg_io(pair[1], header(raw, size, at=at, **more), arena)
+        where = f"{header.__name__} {more} at {at}, {size} bytes"
+        assert not answer.error, f"{where}: {answer}"
+        # The residual does not say how much was written: scsi_debug leaves it 0 for a command
+        # without data.
+        rest = arena.get(arena.address + PAGE + at + most, size - most)
+        assert rest.count(sgheader.FILL) == len(rest), where
+
+
 def test_slot_takes_max_transfer_bytes(nodes):
     """A slot of max_transfer bytes can be prepared and run; a longer one cannot be prepared."""
     lun, path = nodes
