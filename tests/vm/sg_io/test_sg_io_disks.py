@@ -120,6 +120,42 @@ def test_slowest_commands_have_line_and_device(fast_path, reads, via, options):
         assert "slowest" not in run_json("--via", via, nodes[0], reads)
 
 
+# READ, WRITE and VERIFY with and without RDPROTECT and the like, of 10, 16 and 32 bytes: 8 blocks,
+# with 8 bytes of protection information each or without.
+PROTECTED = """
+28000000000000000800 in 4096
+28200000000000000800 in 4096
+28200000000000000800 in 4160
+88200000000000000000000000080000 in 4160
+7f00000000000018000920000000000000000000000000000000ffff00000008 in 4096
+7f00000000000018000920000000000000000000000000000000000000000008 in 4096
+2a200000000000000800 out 4160
+7f00000000000018000b00000000000000000000000000000000ffff00000008 out 4096
+7f00000000000018000b20000000000000000000000000000000000000000008 out 4096
+7f00000000000018000900000000000000000000000000000000000000000008 in 4096
+2f200000000000000800 none 0
+""".strip().splitlines()
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("dif", (1, 2, 3))
+def test_protection_has_the_same_result_on_each_path(fast_path, dif):
+    """A disk with protection of type 1, 2 or 3: each command ends on smqsg as on sg and bsg."""
+    with vmdisk.disks(dif=dif, dix=1, ptype=0) as found:
+        disk = found[0]
+        results = {}
+        for via in ("sg", "bsg", "smq", "smq-held"):
+            node = disk.smq if "smq" in via else disk.node[via]
+            # Each command by itself, so that an error does not change the next one's result.
+            answers = [json.loads(sg_io("run", "--json", "--via", via, "--unchecked", node, "-",
+                                        stdin=line + "\n").stdout) for line in PROTECTED]
+            results[via] = [[(error["status"], error["host"], error["sense"], error["errno"])
+                             for error in answer["errors"]] for answer in answers]
+        assert results["smq"] == results["sg"] == results["bsg"] == results["smq-held"]
+        # Not all fail: plain READs work on each type but 2, and some command on each type fails.
+        assert [] in results["sg"] and any(results["sg"])
+
+
 def test_batch_above_the_depth_is_reported(fast_path, reads):
     with vmdisk.disks() as found:
         done = sg_io("run", "--depth", 8, "--batch", 16, found[0].smq, reads)
