@@ -8,6 +8,7 @@
  *	quiesce	calls scsi_device_quiesce(), as a suspend does: the call briefly freezes the queue
  *	block	quiesces the queue without freezing it
  *	stop	stops the queue's hardware queues
+ *	blocked	sets the device's state to "blocked", which the attribute "state" refuses
  *
  * A write of H:C:T:L to shutdown calls the shutdown operation of the device that the SCSI host
  * belongs to, as a power-off does.
@@ -61,9 +62,18 @@ static void end_stop(struct scsi_device *sdev)
 	blk_mq_start_stopped_hw_queues(sdev->request_queue, true);
 }
 
+static void end_blocked(struct scsi_device *sdev)
+{
+	scsi_internal_device_unblock_nowait(sdev, SDEV_RUNNING);
+}
+
 static struct state quiesce = { .begin = scsi_device_quiesce, .end = scsi_device_resume };
 static struct state block = { .begin = begin_block, .end = end_block };
 static struct state stop = { .begin = begin_stop, .end = end_stop };
+static struct state blocked = {
+	.begin = scsi_internal_device_block_nowait,
+	.end = end_blocked,
+};
 
 static struct scsi_device *find(const char *val)
 {
@@ -131,6 +141,8 @@ module_param_cb(block, &state_ops, &block, 0644);
 MODULE_PARM_DESC(block, "H:C:T:L of the device whose queue to quiesce; empty: unquiesce it");
 module_param_cb(stop, &state_ops, &stop, 0644);
 MODULE_PARM_DESC(stop, "H:C:T:L of the device whose hardware queues to stop; empty: start them");
+module_param_cb(blocked, &state_ops, &blocked, 0644);
+MODULE_PARM_DESC(blocked, "H:C:T:L of the device whose state to set to blocked; empty: unblock it");
 
 static int shutdown_set(const char *val, const struct kernel_param *kp)
 {
@@ -188,6 +200,7 @@ static void __exit smq_quiesce_exit(void)
 	end(&quiesce);
 	end(&block);
 	end(&stop);
+	end(&blocked);
 }
 
 module_init(smq_quiesce_init);

@@ -225,39 +225,6 @@ def test_second_timeout_escalates_as_on_a_bare_disk(last, failing):
         conv.release(lower)
 
 
-@pytest.mark.limit(180)
-@pytest.mark.parametrize("how", ["block", "stop"])
-def test_stopped_lun_delays_no_recovery_of_another_lun(how):
-    """One LUN's queue is stopped, with a command in it. A command of another LUN of the same host
-    times out twice, and its error handling does not wait for the first LUN."""
-    with ram_host(luns=2, timeout=1) as (host_dir, host), conv.module(io_errors=True):
-        lowers = host.luns()
-        uppers = [claim(lower) for lower in lowers]
-        load("smq_quiesce")
-        knob = f"/sys/module/smq_quiesce/parameters/{how}"
-        try:
-            with ThreadPoolExecutor(2) as pool:
-                write(knob, lowers[1].address)
-                try:
-                    (uppers[1].sysfs / "timeout").write_text("1", encoding="ascii")
-                    waits = pool.submit(read_once, uppers[1])
-                    wait_for("the command to wait",
-                             lambda: conv.host_of(uppers[1]).attr("smq/inflight") == "1")
-                    (uppers[0].sysfs / "timeout").write_text("1", encoding="ascii")
-                    host_dir.arm("lost", every=1, count=2)
-                    pool.submit(read_once, uppers[0]).result(60)
-                    assert not waits.done()
-                    assert host.stats()["lun_resets"] == 1
-                finally:
-                    host_dir.arm("none")
-                    write(knob, "\n")
-                waits.result(60)
-        finally:
-            unload("smq_quiesce")
-        for lower in lowers:
-            conv.release(lower)
-
-
 @pytest.mark.limit(120)
 def test_three_luns_share_four_tags():
     """Three LUNs, one of them unclaimed, share the four tags of a lower host. I/O on each LUN

@@ -24,7 +24,7 @@ from kit import conv
 from kit.conv import write
 from kit.devices import LOWERS
 from kit.fiojob import fio
-from kit.host import KernelLog, loaded, wait_for
+from kit.host import loaded, wait_for
 from kit.lio import LOOPBACK, Wwn, iblock, loop_fabric
 from kit.matrix import timeouts
 from kit.monitor import Monitor
@@ -33,6 +33,7 @@ from kit.sgio import (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_NO
                       SG_SCSI_RESET_TARGET, SgDev)
 from kit.smqsg import SCSI_DEBUG
 from kit.stamped import Stamped
+from kit.steps import recorded
 
 pytestmark = pytest.mark.limit(180)
 UPPER_LEVELS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
@@ -133,12 +134,6 @@ def test_disk_is_claimed_in_a_loop(name):
         cells.check(attached.lun())
 
 
-LOGGING = Path("/proc/sys/dev/scsi/logging_level")
-# The level of error handling at which the mid-layer logs each step, and what it logs for the step.
-STEPS_LEVEL = "4"
-STEPS = {"abort": "aborting command", "LUN reset": "Sending BDR",
-         "target reset": "Sending target reset", "bus reset": "Sending BRST",
-         "host reset": "Sending HRST"}
 # Timeout of a READ, and of the error handler's TEST UNIT READY.
 READ_MS, READY_S = 700, 2
 # scsi_debug's options: commands that read or write are lost, or all commands.
@@ -216,15 +211,9 @@ DEVICES = {"scsi_debug": DebugDevice, "tcm_loop": LoopDevice, "virtio_scsi": Vir
 def steps_for(device, lower, disk):
     """Reads from a disk while the device does not answer in time. Returns the steps of error
     handling that the lower host has taken, in their order."""
-    host = lower.address.partition(":")[0]
-    said = "|".join(STEPS.values())
-    where = rf"(?:\w+ {lower.address}:|scsi host{host}:).* (?:{said})"
     (disk.queue / "io_timeout").write_text(str(READ_MS), encoding="ascii")
     (lower.sysfs / "eh_timeout").write_text(str(READY_S), encoding="ascii")
-    with KernelLog() as log, ThreadPoolExecutor(1) as pool:
-        def steps():
-            return [name for line in log.matching(where)
-                    for name, text in STEPS.items() if text in line]
+    with recorded(lower) as steps, ThreadPoolExecutor(1) as pool:
         before = conv.dispatched(lower)
         device.start()
         try:
@@ -244,14 +233,9 @@ def test_lower_host_takes_the_steps_that_it_takes_for_a_bare_disk(name):
     need_pci(name)
     device = DEVICES[name]()
     with conv.module(io_errors=True), device.made() as lower:
-        before = LOGGING.read_text(encoding="ascii")
-        write(LOGGING, STEPS_LEVEL)
-        try:
-            bare = steps_for(device, lower, lower)
-            upper = conv.claim(lower)
-            claimed = steps_for(device, lower, upper)
-        finally:
-            write(LOGGING, before)
+        bare = steps_for(device, lower, lower)
+        upper = conv.claim(lower)
+        claimed = steps_for(device, lower, upper)
         print(f"{name}, {os.uname().release}: {bare}, {claimed}")
         assert bare == claimed == device.steps
         conv.all_done(upper)

@@ -3,7 +3,8 @@
 
 A veth pair is the wire. Each end is an FC port that fcoe makes (VN2VN: no switch). One is LIO's
 target (tcm_fc) with RAM disks, the other is the initiator whose LUNs are tested. The transport
-class, the remote port, fast_io_fail and dev_loss work as with any FC HBA.
+class, the remote port, fast_io_fail and dev_loss work as with any FC HBA. A bridge in place of the
+pair connects the initiator to a second target.
 
 The link is taken down only at the initiator's controller, and only while no WRITE is in flight:
 tcm_fc waits for ever for the data of a WRITE whose initiator has gone. A program that takes down
@@ -26,9 +27,13 @@ MODULES = ("veth", "sch_netem", "fcoe", "tcm_fc")
 # backstore, and the modules that these need.
 LEFT = ("target_core_user", "target_core_pscsi", "target_core_file", "target_core_iblock",
         "target_core_mod")
-INITIATOR, TARGET_PORT = "smqfc0", "smqfc1"
-MACS = {INITIATOR: "02:00:00:00:00:10", TARGET_PORT: "02:00:00:00:00:20"}
-GROUP = TARGET / f"fc/20:00:{MACS[TARGET_PORT]}/tpgt_1"
+INITIATOR, TARGET_PORT, SECOND_TARGET = "smqfc0", "smqfc1", "smqfc2"
+MACS = {INITIATOR: "02:00:00:00:00:10", TARGET_PORT: "02:00:00:00:00:20",
+        SECOND_TARGET: "02:00:00:00:00:30"}
+# Connects the three ports, through the other ends of three pairs.
+BRIDGE, OTHER_END = "smqfcbr", "b"
+# The LUN number of the second target's LUN, which also names its backstore.
+SECOND_LUN = 9
 # Room for a payload of 2112 bytes, and for the headers of fcoe and FC.
 MTU = 2500
 # A login takes about two seconds, and much longer on a busy machine.
@@ -37,9 +42,9 @@ SECONDS = 60
 DEV_LOSS = 60
 
 
-def missing() -> str:
+def missing(more: Sequence[str] = ()) -> str:
     """The names of the modules that this kernel lacks, or ""."""
-    return " ".join(name for name in MODULES if not is_loaded(name) and run(
+    return " ".join(name for name in (*MODULES, *more) if not is_loaded(name) and run(
         "modprobe", "--dry-run", "--quiet", name, ok=False).returncode)
 
 
@@ -89,7 +94,7 @@ class Link:
     def unmapped(self, number: int) -> Iterator[None]:
         """Unmaps a LUN from the initiator during the block. The target waits for the LUN's commands
         first."""
-        link = _mapped(number) / _name(number)
+        link = _mapped(TARGET_PORT, number) / _name(number)
         to = link.resolve()
         link.unlink()
         link.parent.rmdir()
@@ -99,18 +104,18 @@ class Link:
             link.parent.mkdir()
             link.symlink_to(to)
 
-    def _port(self) -> Path | None:
-        """The remote port, in sysfs."""
-        name = "0x" + _wwpn(TARGET_PORT).replace(":", "")
+    def _port(self, target: str = TARGET_PORT) -> Path | None:
+        """A target's remote port, in sysfs."""
+        name = "0x" + _wwpn(target).replace(":", "")
         for port in REMOTE_PORTS.glob(f"rport-{self.host.number}:*"):
             if _get(port / "port_name") == name:
                 return port
         return None
 
-    def port_state(self) -> str:
-        """The state of the remote port, such as "Online" or "Blocked"; "" if there is no remote
-        port."""
-        port = self._port()
+    def port_state(self, target: str = TARGET_PORT) -> str:
+        """The state of a target's remote port, such as "Online" or "Blocked"; "" if there is no
+        remote port."""
+        port = self._port(target)
         return _get(port / "port_state") if port else ""
 
     def set_loss_timeouts(self, dev_loss: int = DEV_LOSS, fast_io_fail: int | None = None) -> None:
@@ -133,6 +138,20 @@ class Link:
         """Takes the link down, and waits until the remote port is no longer online."""
         self._enable(False)
         wait_for("the remote port to leave Online", lambda: self.port_state() != "Online", SECONDS)
+
+    @contextmanager
+    def second_blocked(self) -> Iterator[None]:
+        """During the block the second target is off, and its remote port is blocked."""
+        write_attr(self._port(SECOND_TARGET) / "dev_loss_tmo", 10 * DEV_LOSS)
+        write_attr(_controller(SECOND_TARGET) / "enabled", 0)
+        try:
+            wait_for("the remote port to be blocked",
+                     lambda: self.port_state(SECOND_TARGET) == "Blocked", SECONDS)
+            yield
+        finally:
+            write_attr(_controller(SECOND_TARGET) / "enabled", 1)
+            wait_for("the second target", lambda: self.port_state(SECOND_TARGET) == "Online",
+                     SECONDS)
 
     @contextmanager
     def _emulated(self, *words: str) -> Iterator[None]:
@@ -167,26 +186,39 @@ class Link:
 
 
 @contextmanager
-def _modules() -> Iterator[None]:
+def _modules(more: Sequence[str]) -> Iterator[None]:
     """Loads the necessary modules, and unloads them afterwards."""
     there = [name for name in LEFT if is_loaded(name)]
     with ExitStack() as stack:
         stack.callback(lambda: [unload(name) for name in LEFT
                                 if is_loaded(name) and name not in there])
-        for name in MODULES:
+        for name in (*MODULES, *more):
             if not is_loaded(name):
                 load(name)
                 stack.callback(unload, name)
         yield
 
 
-def _wire(stack: ExitStack) -> None:
-    """Creates the pair of interfaces."""
-    run("ip", "link", "add", INITIATOR, "address", MACS[INITIATOR], "mtu", MTU, "type", "veth",
-        "peer", "name", TARGET_PORT, "address", MACS[TARGET_PORT], "mtu", MTU)
-    stack.callback(run, "ip", "link", "delete", INITIATOR)
+def _pair(stack: ExitStack, end: str, peer: str, *address: str) -> None:
+    """Creates a pair of interfaces. @address: the address of @peer."""
+    run("ip", "link", "add", end, "address", MACS[end], "mtu", MTU, "type", "veth",
+        "peer", "name", peer, *address, "mtu", MTU)
+    stack.callback(run, "ip", "link", "delete", end)
+    for name in (end, peer):
+        run("ip", "link", "set", name, "up")
+
+
+def _wire(stack: ExitStack, second: bool) -> None:
+    """Creates the interfaces."""
+    if not second:
+        _pair(stack, INITIATOR, TARGET_PORT, "address", MACS[TARGET_PORT])
+        return
+    run("ip", "link", "add", BRIDGE, "type", "bridge")
+    stack.callback(run, "ip", "link", "delete", BRIDGE)
+    run("ip", "link", "set", BRIDGE, "up")
     for end in MACS:
-        run("ip", "link", "set", end, "up")
+        _pair(stack, end, end + OTHER_END)
+        run("ip", "link", "set", end + OTHER_END, "master", BRIDGE)
 
 
 def _directory(stack: ExitStack, path: Path) -> Path:
@@ -208,28 +240,33 @@ def _name(number: int) -> str:
     return f"smqfc{number or ''}"
 
 
-def _mapped(number: int) -> Path:
+def _group(target: str) -> Path:
+    """The configfs directory of a target's port group."""
+    return TARGET / f"fc/{_wwpn(target)}/tpgt_1"
+
+
+def _mapped(target: str, number: int) -> Path:
     """The configfs directory that maps a LUN to the initiator."""
-    return GROUP / "acls" / _wwpn(INITIATOR) / f"lun_{number}"
+    return _group(target) / "acls" / _wwpn(INITIATOR) / f"lun_{number}"
 
 
-def _target(stack: ExitStack, mib: int, count: int, stores: Sequence[Path]) -> None:
-    """Creates LIO's side: RAM disks, a port of tcm_fc, and an ACL for the initiator."""
-    if not TARGET.exists():
-        run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
-    _directory(stack, GROUP)
-    disks = []
-    for number in range(count):
-        disk = _directory(stack, TARGET / "core/rd_mcp_0" / _name(number))
-        write_attr(disk / "control", f"rd_pages={mib * 256}")
-        write_attr(disk / "enable", 1)
-        # A serial number for the VPD pages, as a real disk has.
-        write_attr(disk / "wwn/vpd_unit_serial", _name(number))
-        disks.append(disk)
-    for number, disk in enumerate((*disks, *stores)):
-        lun = _directory(stack, GROUP / f"lun/lun_{number}")
+def _ram_disk(stack: ExitStack, mib: int, number: int) -> Path:
+    """Creates a RAM disk of LIO."""
+    disk = _directory(stack, TARGET / "core/rd_mcp_0" / _name(number))
+    write_attr(disk / "control", f"rd_pages={mib * 256}")
+    write_attr(disk / "enable", 1)
+    # A serial number for the VPD pages, as a real disk has.
+    write_attr(disk / "wwn/vpd_unit_serial", _name(number))
+    return disk
+
+
+def _target(stack: ExitStack, target: str, disks: dict[int, Path]) -> None:
+    """Creates a port of tcm_fc with LUNs, and an ACL for the initiator."""
+    _directory(stack, _group(target))
+    for number, disk in disks.items():
+        lun = _directory(stack, _group(target) / f"lun/lun_{number}")
         _linked(stack, lun / _name(number), disk)
-        _linked(stack, _directory(stack, _mapped(number)) / _name(number), lun)
+        _linked(stack, _directory(stack, _mapped(target, number)) / _name(number), lun)
 
 
 def _destroy(end: str) -> None:
@@ -258,21 +295,31 @@ def _port(stack: ExitStack, end: str) -> Host:
 
 
 @contextmanager
-def soft_fc(mib: int = 32, luns: int = 1, stores: Sequence[Path] = ()) -> Iterator[Link]:
+def soft_fc(mib: int = 32, luns: int = 1, stores: Sequence[Path] = (),
+            second: bool = False) -> Iterator[Link]:
     """Sets up both ends of the link during the block, with @luns LUNs of @mib MiB and a further LUN
-    for each backstore in @stores.
+    for each backstore in @stores. @second: also sets up a second target, with one LUN.
 
     At the end no command may be in flight and no node may be open. Fails if the
     kernel log shows a bug. """
-    assert os.geteuid() == 0 and not missing(), f"modules missing: {missing()}"
+    more = ("bridge",) if second else ()
+    assert os.geteuid() == 0 and not missing(more), f"modules missing: {missing(more)}"
     with KernelLog() as log:
-        with _modules(), ExitStack() as stack:
-            _wire(stack)
-            _target(stack, mib, luns, stores)
-            _port(stack, TARGET_PORT)
-            link = Link(_port(stack, INITIATOR), mib, luns + len(stores))
+        with _modules(more), ExitStack() as stack:
+            _wire(stack, second)
+            if not TARGET.exists():
+                run("mount", "-t", "configfs", "configfs", str(CONFIGFS))
+            disks = [_ram_disk(stack, mib, number) for number in range(luns)]
+            _target(stack, TARGET_PORT, dict(enumerate((*disks, *stores))))
+            ports = [TARGET_PORT]
+            if second:
+                _target(stack, SECOND_TARGET, {SECOND_LUN: _ram_disk(stack, mib, SECOND_LUN)})
+                ports.append(SECOND_TARGET)
+            for end in ports:
+                _port(stack, end)
+            link = Link(_port(stack, INITIATOR), mib, luns + len(stores) + second)
             # The ports are enabled last: an initiator that logs in before the target finds no LUNs.
-            for end in (TARGET_PORT, INITIATOR):
+            for end in (*ports, INITIATOR):
                 write_attr(_controller(end) / "enabled", 1)
             link.up()
             yield link
