@@ -4,6 +4,7 @@
  * uses the scatterlist of the command: data is not copied, and there is no bio.
  */
 #include <linux/blk-mq.h>
+#include <linux/jiffies.h>
 #include <linux/scatterlist.h>
 #include <linux/sched.h>
 #include <scsi/scsi_cmnd.h>
@@ -153,6 +154,15 @@ static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struc
 	struct request *rq = NULL;
 	unsigned int excess = 0;
 
+	/*
+	 * The lower device is blocked. Its queue would take a request, but then the command would
+	 * be in flight on the upper host, whose error handler begins when none is. As on a bare
+	 * device the time does not count towards the limit that the mid-layer sets for retries.
+	 */
+	if (unlikely(blk_queue_quiesced(sdev->request_queue))) {
+		scmd->jiffies_at_alloc = jiffies;
+		return SMQ_DEVICE_BUSY;
+	}
 	if (unlikely(conv_limits_changed(&cl->limits, &sdev->request_queue->limits)) &&
 	    !conv_limits_check(cl, scmd, &excess)) {
 		scmd->result = DID_ERROR << 16;

@@ -189,3 +189,36 @@ def test_recovery_does_not_wait_for_a_blocked_lun(case):
             above = conv.all_done(upper)
             assert above["lun_resets"] == above["host_resets"] == 0
             conv.release(lower)
+
+
+def restart(ram: RamDir, lower: Lun, lun: Lun) -> float:
+    """A READ ends with "initializing command required", after which the mid-layer's error handler
+    starts the unit. Returns how long it took."""
+    (lun.sysfs / "scsi_disk" / lun.address / "allow_restart").write_text("1", encoding="ascii")
+    before, start = conv.dispatched(lower), time.monotonic()
+    ram.arm("sense", count=1, sense=0x020402)
+    Reader(lun).ended()
+    assert conv.dispatched(lower) >= before + 2
+    return time.monotonic() - start
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("how, policy", [("block", "direct"), ("blocked", "prio")])
+def test_upper_error_handler_runs_beside_a_blocked_lun(how, policy):
+    """The mid-layer's error handler begins when no command of the host is in flight. A command for
+    a blocked LUN is none, on the upper host as on the lower one."""
+    with luns_of_one_host(how) as pair, conv.module(io_errors=True):
+        lowers = pair.one, pair.other
+        for claimed in (False, True):
+            one, other = map(conv.claim, lowers) if claimed else lowers
+            if claimed:
+                conv.write(conv.host_of(one).sysfs / "smq/policy", policy)
+            with pair.blocked():
+                waits = Reader(other)
+                wait_for("the command to wait", waits.sleeps)
+                took = restart(pair.ram, pair.one, one)
+                assert waits.is_alive() and waits.sleeps()
+            waits.ended()
+            print(f"{how}, {policy if claimed else 'bare'}: {took:.1f} s")
+        for lower in lowers:
+            conv.release(lower)
