@@ -28,6 +28,7 @@ LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 32, "numjob
         "time_based": True, "runtime": 60}
 DEBUG = {"delay": 0, "dev_size_mb": 32}
 SG_IO = TOP / "tools/sg_io"
+SCAN = Path("/sys/module/scsi_mod/parameters/scan")
 READ_10 = bytes.fromhex("28000000000000000800")
 PAGES = [0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2]
 
@@ -191,6 +192,27 @@ def test_cache_type_is_set_through_the_upper_disk(lower):
     lower = release(lower)
     assert (lower.sysfs / "scsi_disk" / lower.address / "cache_type").read_text(
         encoding="ascii").strip() == "none"
+
+
+def test_lun_300_in_flat_addressing():
+    """A LUN above 255, which the kernel numbers by its flat address, is claimed and released."""
+    number = 0x4000 + 300
+    before = SCAN.read_text(encoding="ascii").strip()
+    # A scan of all would make 301 disks.
+    write(SCAN, "manual")
+    try:
+        with loaded("scsi_debug", luns=0, max_luns=301, lun_format=1, **DEBUG) as (host,), \
+                conv.module():
+            write(host.sysfs / "scan", f"0 0 {number}")
+            lower, = host.wait_luns(1)
+            upper = claim(lower)
+            assert upper.number == lower.number == number
+            some = VERIFIED | {"size": "256k"}
+            fio(upper.sd, **some)
+            conv.all_done(upper)
+            fio(release(lower).sd, **some | {"verify_only": True})
+    finally:
+        write(SCAN, before)
 
 
 @contextmanager

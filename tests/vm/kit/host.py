@@ -213,20 +213,21 @@ def _remove_scsi_debug_hosts() -> None:
 def loaded(module: str, hosts: int = 1, luns: int = 1, disks: bool = True,
            io_errors: bool = False, proc_name: str = "", names: tuple[str, str] = (),
            **params) -> Iterator[list[Host]]:
-    """Loads a module, yields its hosts once all LUNs have their nodes, and unloads it.
+    """Loads a module, yields its hosts once all LUNs have their nodes, and unloads it. With @luns 0
+    it does not wait for LUNs.
 
-    If @hosts or @luns is not 1, it is passed to the module as a parameter; @names gives the
+    If @hosts or @luns is more than 1, it is passed to the module as a parameter; @names gives the
     parameters' names if they are not "hosts" and "luns". Fails if the module cannot be unloaded,
     or if the kernel log shows a bug or, unless @io_errors, failed block I/O. """
     names = names or ("hosts", "luns")
-    sizes = {name: n for name, n in zip(names, (hosts, luns), strict=True) if n != 1}
+    sizes = {name: n for name, n in zip(names, (hosts, luns), strict=True) if n > 1}
     with KernelLog() as log:
         load(module, **sizes, **params)
         try:
             found = wait_for(f"{hosts} hosts of {module}", lambda: (
                 lambda all_: all_ if len(all_) == hosts else None)(
                     find_hosts(proc_name or module)))
-            for host in found:
+            for host in found if luns else ():
                 host.wait_luns(luns, disks)
             yield found
         finally:
