@@ -48,7 +48,11 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 {
 	const unsigned int depth = clamp(lower->can_queue, 1, CONV_MAX_DEPTH);
 	const struct smq_host_config cfg = {
-		.hw_queues = num_possible_cpus(),
+		/*
+		 * Each queue has memory for all its commands. Machines often announce many more
+		 * possible CPUs than they have. A CPU that is added later shares a queue.
+		 */
+		.hw_queues = num_present_cpus(),
 		.depth = depth,
 		.extra = clamp(depth, CONV_MIN_EXTRA, CONV_MAX_EXTRA),
 		/* conv_lun_add_upper() raises both for the LUNs. */
