@@ -29,6 +29,7 @@ static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
  * @timeout: jiffies
  * @out: the data goes to the device
  * @fixed: @address lies in a registered buffer
+ * @small: the data was copied to smqsg_io.small
  */
 struct smqsg_adhoc {
 	u8 cdb[SMQ_SG_MAX_CDB];
@@ -39,6 +40,7 @@ struct smqsg_adhoc {
 	u32 timeout;
 	bool out;
 	bool fixed;
+	bool small;
 };
 
 /**
@@ -89,6 +91,7 @@ static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
 	adhoc->length = out ?: in;
 	adhoc->address = out ? READ_ONCE(sqe->dout_xferp) : READ_ONCE(sqe->din_xferp);
 	adhoc->iovecs = out ? READ_ONCE(sqe->dout_iovec_count) : READ_ONCE(sqe->din_iovec_count);
+	adhoc->small = false;
 	adhoc->fixed = adhoc->length && (io->ioucmd->flags & IORING_URING_CMD_FIXED);
 	if (adhoc->fixed && adhoc->iovecs)
 		return -EOPNOTSUPP;
@@ -106,6 +109,47 @@ static int smqsg_adhoc_read(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
 	io->response = READ_ONCE(sqe->response);
 	io->response_len = READ_ONCE(sqe->max_response_len);
 	return 0;
+}
+
+/*
+ * Whether a command's data is copied through a page of its struct: it is one piece in the
+ * submitter's memory, and the device takes that much.
+ */
+static bool smqsg_adhoc_is_small(const struct smqsg_fd *fd, const struct smqsg_adhoc *adhoc)
+{
+	return adhoc->length <= SMQSG_SMALL && !adhoc->iovecs && fd->slots.list &&
+	       adhoc->length <= queue_max_hw_sectors(fd->q) << SECTOR_SHIFT;
+}
+
+/*
+ * Fills a command's page from the submitter's memory, also for data-in: so bytes that the device
+ * does not write keep the submitter's values.
+ */
+static int smqsg_adhoc_copy(struct smqsg_io *io, struct smqsg_adhoc *adhoc)
+{
+	if (unlikely(!io->small))
+		io->small = (void *)__get_free_page(GFP_KERNEL_ACCOUNT);
+	if (unlikely(!io->small))
+		return -ENOMEM;
+	if (copy_from_user(io->small, u64_to_user_ptr(adhoc->address), adhoc->length))
+		return -EFAULT;
+	adhoc->small = true;
+	io->back = adhoc->out ? 0 : adhoc->address;
+	io->back_len = adhoc->length;
+	return 0;
+}
+
+/* Gives a request the data in the command's page. */
+static void smqsg_adhoc_give_small(struct smqsg_io *io, struct request *rq, u32 length)
+{
+	struct bio_vec *bvec = &io->buffer_slot.data.one;
+
+	if (likely(smqsg_bioless_may(io->fd, rq))) {
+		smqsg_bioless_prepare_one(io->fd, rq, virt_to_page(io->small), 0, length);
+		return;
+	}
+	*bvec = (struct bio_vec) { .bv_page = virt_to_page(io->small), .bv_len = length };
+	smqsg_io_arm(&io->bio, rq, bvec, 0, length, 1);
 }
 
 /*
@@ -213,6 +257,9 @@ static void smqsg_adhoc_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue
 		unmapped = blk_rq_unmap_user(io->user_bio);
 		result = result ?: unmapped;
 	}
+	if (io->back && smqsg_adhoc_has_caller() &&
+	    copy_to_user(u64_to_user_ptr(io->back), io->small, io->back_len))
+		result = result ?: -EFAULT;
 	if (unlikely(io->adhoc))
 		smqsg_adhoc_waited(io->adhoc);
 	if (unlikely(io->sense_len)) {
@@ -260,6 +307,13 @@ static noinline void smqsg_adhoc_failed(struct smqsg_io *io, struct scsi_cmnd *s
 	memcpy(io->sense, scmd->sense_buffer, io->sense_len);
 }
 
+/* Makes the end of a command that was not sent copy nothing to the submitter. */
+static void smqsg_adhoc_unsent(struct smqsg_io *io)
+{
+	smqsg_bio_unsent(io->user_bio);
+	io->back = 0;
+}
+
 /* Makes a poller or task work post the CQE of an ended command. Any context. */
 static void smqsg_adhoc_ended(struct smqsg_io *io, bool polled)
 {
@@ -269,18 +323,43 @@ static void smqsg_adhoc_ended(struct smqsg_io *io, bool polled)
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_task_work);
 }
 
-/* rq->end_io of an ad hoc command. Any context. */
-static SMQ_END_IO(smqsg_adhoc_end, rq, error)
+/* Stores the result of a command. Returns whether it did not end with GOOD. */
+static __always_inline bool smqsg_adhoc_result(struct smqsg_io *io, struct request *rq,
+					       blk_status_t error)
 {
-	struct smqsg_io *io = rq->end_io_data;
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	io->result2 = (u64)scmd->resid_len << 32;
-	if (unlikely(scmd->result || error))
-		smqsg_adhoc_failed(io, scmd, error);
+	if (likely(!scmd->result && !error))
+		return false;
+	smqsg_adhoc_failed(io, scmd, error);
+	return true;
+}
+
+/* rq->end_io of an ad hoc command on the device's queue. Any context. */
+static SMQ_END_IO(smqsg_adhoc_end, rq, error)
+{
+	struct smqsg_io *io = rq->end_io_data;
+
+	smqsg_adhoc_result(io, rq, error);
 	smqsg_release(io->fd, 1);
 	smqsg_adhoc_ended(io, rq->cmd_flags & REQ_POLLED);
 	return RQ_END_IO_FREE;
+}
+
+/* rq->end_io of an ad hoc command on the node's own queue. Any context. */
+static SMQ_END_IO(smqsg_adhoc_end_own, rq, error)
+{
+	bool polled = rq->cmd_flags & REQ_POLLED;
+	struct smqsg_io *io = rq->end_io_data;
+	struct smqsg_fd *fd = io->fd;
+	enum rq_end_io_ret ret;
+
+	smqsg_direct_ended(fd);
+	ret = smqsg_idle_ended(&io->idle, fd, rq, smqsg_adhoc_result(io, rq, error));
+	smqsg_release(fd, 1);
+	smqsg_adhoc_ended(io, polled);
+	return ret;
 }
 
 static struct request *smqsg_adhoc_request(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
@@ -311,8 +390,100 @@ static __always_inline void smqsg_adhoc_fill_request(struct smqsg_io *io, struct
 	scmd->result = 0;
 	scmd->resid_len = 0;
 	rq->timeout = adhoc->timeout;
-	rq->end_io = smqsg_adhoc_end;
 	rq->end_io_data = io;
+}
+
+/* Returns a request of the node's own queue for a command; NULL if the command cannot have one. */
+static __always_inline struct request *smqsg_adhoc_own_request(struct smqsg_io *io,
+							       const struct smqsg_adhoc *adhoc)
+{
+	blk_opf_t polled = smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0;
+	struct request_queue *own = READ_ONCE(io->fd->own);
+	struct request *rq;
+
+	if (unlikely(!own)) {
+		smqsg_own_ask(io->fd, SMQSG_OWN_SQE);
+		return NULL;
+	}
+	if (unlikely(!smqsg_own_limits_match(own, io->fd->q)))
+		return NULL;
+	rq = smqsg_own_request(io, io->fd, own, smqsg_adhoc_op(adhoc) | polled);
+	if (unlikely(!rq))
+		return NULL;
+	if (unlikely(polled) && !smqsg_poll_on(&io->fd->polled, io->ioucmd, rq)) {
+		smqsg_own_unsent(io, io->fd, rq);
+		return NULL;
+	}
+	/* An idle request has the size of its last command's data. */
+	rq->nr_phys_segments = 0;
+	rq->__data_len = 0;
+	return rq;
+}
+
+/* Gives a request its data and the command. @mapped: as for smqsg_adhoc_issue(). */
+static __always_inline int smqsg_adhoc_give(struct smqsg_io *io, struct request *rq,
+					    const struct smqsg_adhoc *adhoc,
+					    const struct request *mapped, unsigned int issue_flags)
+{
+	int ret;
+
+	if (adhoc->small) {
+		smqsg_adhoc_give_small(io, rq, adhoc->length);
+		smqsg_adhoc_fill_request(io, rq, adhoc);
+		return 0;
+	}
+	if (mapped) {
+		smq_rq_take_data(rq, mapped);
+	} else {
+		ret = smqsg_adhoc_map_fixed(io, rq, adhoc, GFP_KERNEL, issue_flags);
+		if (unlikely(ret))
+			return ret;
+	}
+	smqsg_bioless_prepare_mapped(io->fd, rq);
+	smqsg_adhoc_fill_request(io, rq, adhoc);
+	return 0;
+}
+
+/* Fills a request and sends it on the device's queue. Returns as smqsg_adhoc_issue(). */
+static int smqsg_adhoc_issue_plain(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
+				   const struct request *mapped, unsigned int issue_flags)
+{
+	struct request *rq = smqsg_adhoc_request(io, adhoc, BLK_MQ_REQ_NOWAIT);
+	int ret;
+
+	if (IS_ERR(rq))
+		return PTR_ERR(rq);
+	ret = smqsg_adhoc_give(io, rq, adhoc, mapped, issue_flags);
+	if (unlikely(ret)) {
+		blk_mq_free_request(rq);
+		return ret;
+	}
+	rq->end_io = smqsg_adhoc_end;
+	blk_execute_rq_nowait(rq, false);
+	return 0;
+}
+
+/*
+ * Sends a command on the device's queue after @rq, a request of the own queue, was not sent. Has a
+ * request on its stack, which takes the data over. Returns as smqsg_adhoc_issue().
+ */
+static noinline int smqsg_adhoc_issue_again(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
+					    struct request *rq, unsigned int issue_flags)
+{
+	struct request mapped = { };
+	int ret;
+
+	/* A small command's data stays in its page. */
+	smq_rq_take_data(&mapped, rq);
+	smqsg_own_unsent(io, io->fd, rq);
+	ret = smqsg_adhoc_issue_plain(io, adhoc, &mapped, issue_flags);
+	/* A command that waits maps a registered buffer again. */
+	if (ret && adhoc->fixed && io->user_bio) {
+		smqsg_adhoc_unsent(io);
+		blk_rq_unmap_user(io->user_bio);
+		io->user_bio = NULL;
+	}
+	return ret;
 }
 
 /*
@@ -322,25 +493,20 @@ static __always_inline void smqsg_adhoc_fill_request(struct smqsg_io *io, struct
 static int smqsg_adhoc_issue(struct smqsg_io *io, const struct smqsg_adhoc *adhoc,
 			     const struct request *mapped, unsigned int issue_flags)
 {
-	struct request *rq = smqsg_adhoc_request(io, adhoc, BLK_MQ_REQ_NOWAIT);
+	struct request *rq = smqsg_adhoc_own_request(io, adhoc);
 	int ret;
 
-	if (IS_ERR(rq))
-		return PTR_ERR(rq);
-	if (mapped) {
-		smq_rq_take_data(rq, mapped);
-	} else {
-		ret = smqsg_adhoc_map_fixed(io, rq, adhoc, GFP_KERNEL, issue_flags);
-		if (unlikely(ret)) {
-			blk_mq_free_request(rq);
-			return ret;
-		}
+	if (unlikely(!rq))
+		return smqsg_adhoc_issue_plain(io, adhoc, mapped, issue_flags);
+	ret = smqsg_adhoc_give(io, rq, adhoc, mapped, issue_flags);
+	if (unlikely(ret)) {
+		smqsg_own_unsent(io, io->fd, rq);
+		return ret;
 	}
-	smqsg_bioless_prepare_mapped(io->fd, rq);
-	smqsg_adhoc_fill_request(io, rq, adhoc);
-	if (!SMQ_CAN_HOLD || !smqsg_direct_issue_fresh(rq, &io->token))
-		blk_execute_rq_nowait(rq, false);
-	return 0;
+	rq->end_io = smqsg_adhoc_end_own;
+	if (likely(smqsg_direct_issue(io->fd, rq, &io->token)))
+		return 0;
+	return smqsg_adhoc_issue_again(io, adhoc, rq, issue_flags);
 }
 
 /* Sends a command that has waited; called in grant(). Returns as smqsg_adhoc_issue(). */
@@ -351,9 +517,9 @@ static int smqsg_adhoc_issue_waiting(struct smqsg_io *io)
 
 	if (IS_ERR(rq))
 		return PTR_ERR(rq);
-	smq_rq_take_data(rq, &waiting->data);
-	smqsg_bioless_prepare_mapped(io->fd, rq);
-	smqsg_adhoc_fill_request(io, rq, &waiting->command);
+	/* Cannot fail: the data is mapped. */
+	smqsg_adhoc_give(io, rq, &waiting->command, &waiting->data, 0);
+	rq->end_io = smqsg_adhoc_end;
 	blk_execute_rq_nowait(rq, false);
 	return 0;
 }
@@ -376,6 +542,7 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 	}
 	io->result = ret;
 	io->result2 = 0;
+	smqsg_adhoc_unsent(io);
 	smqsg_adhoc_ended(io, smq_uring_polled(io->ioucmd));
 }
 
@@ -385,7 +552,7 @@ static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
  */
 static unsigned long smqsg_adhoc_pages(const struct smqsg_adhoc *adhoc)
 {
-	if (!adhoc->length || adhoc->fixed)
+	if (!adhoc->length || adhoc->fixed || adhoc->small)
 		return 0;
 	return adhoc->iovecs ? adhoc->length / PAGE_SIZE + 2ul * adhoc->iovecs :
 			       DIV_ROUND_UP(adhoc->length, PAGE_SIZE) + 1;
@@ -398,6 +565,8 @@ static int smqsg_adhoc_map_waiting(struct smqsg_io *io, struct smqsg_adhoc_waiti
 	struct request *data = &waiting->data;
 	int ret;
 
+	if (waiting->command.small)
+		return 0;
 	blk_rq_init(io->fd->q, data);
 	data->cmd_flags = smqsg_adhoc_op(&waiting->command);
 	if (mapped) {
@@ -496,9 +665,12 @@ static int smqsg_adhoc_start(struct smqsg_io *io, unsigned int issue_flags)
 	ret = smqsg_adhoc_read(io, &adhoc);
 	if (ret)
 		return ret;
-	if (adhoc.length && !adhoc.fixed)
+	if (!adhoc.length || adhoc.fixed)
+		return smqsg_adhoc_send(io, &adhoc, NULL, issue_flags);
+	if (!smqsg_adhoc_is_small(io->fd, &adhoc))
 		return smqsg_adhoc_send_user(io, &adhoc, issue_flags);
-	return smqsg_adhoc_send(io, &adhoc, NULL, issue_flags);
+	ret = smqsg_adhoc_copy(io, &adhoc);
+	return ret ?: smqsg_adhoc_send(io, &adhoc, NULL, issue_flags);
 }
 
 /**
@@ -524,13 +696,14 @@ int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 	io->result = 0;
 	io->sense_len = 0;
 	io->user_bio = NULL;
+	io->back = 0;
 	io->adhoc = NULL;
 	*(struct smqsg_io **)ioucmd->pdu = io;
 	ret = smqsg_adhoc_start(io, issue_flags);
 	if (likely(!ret))
 		return -EIOCBQUEUED;
 	if (io->user_bio) {
-		smqsg_bio_unsent(io->user_bio);
+		smqsg_adhoc_unsent(io);
 		blk_rq_unmap_user(io->user_bio);
 	}
 	smqsg_io_put(io);

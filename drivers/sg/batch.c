@@ -41,8 +41,10 @@ static noinline void smqsg_batch_free(struct smqsg_batch *batch)
 {
 	unsigned int i;
 
-	for (i = 0; i < SMQSG_BATCH_SHORT; i++)
+	for (i = 0; i < SMQSG_BATCH_SHORT; i++) {
+		smqsg_idle_free(&batch->ios[i].idle, batch->fd);
 		bio_uninit(&batch->ios[i].bio);
+	}
 	kvfree(batch->ios);
 	kfree(batch);
 }

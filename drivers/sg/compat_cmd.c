@@ -224,6 +224,8 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	bool orphan;
 
 	smqsg_cmd_save_result(cmd, blk_mq_rq_to_pdu(rq), status);
+	if (rq->q != fd->q)
+		smqsg_direct_ended(fd);
 	smqsg_release(fd, 1);
 	blk_mq_free_request(rq);
 
@@ -247,6 +249,50 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	return RQ_END_IO_NONE;
 }
 
+static void smqsg_cmd_fill_request(struct smqsg_cmd *cmd, struct request *rq,
+				   const struct smqsg_xfer *xfer)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+
+	smqsg_data_give(&cmd->data, cmd->fd, rq);
+	memcpy(scmd->cmnd, cmd->cdb, cmd->cdb_len);
+	scmd->cmd_len = cmd->cdb_len;
+	scmd->allowed = 0;
+	scmd->result = 0;
+	scmd->resid_len = 0;
+	rq->timeout = xfer->timeout;
+	rq->end_io = smqsg_cmd_ended;
+	rq->end_io_data = cmd;
+}
+
+/* Sends a command on the node's own queue, if it has one that takes the command now. */
+static bool smqsg_cmd_start_own(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
+{
+	struct smqsg_fd *fd = cmd->fd;
+	struct request_queue *own = READ_ONCE(fd->own);
+	struct request *rq;
+	int token = -1;
+
+	if (!own) {
+		smqsg_own_ask(fd, SMQSG_OWN_HEADER);
+		return false;
+	}
+	/* A command that is sent at once passes all others, so it is not at the queue's tail. */
+	if (xfer->at_tail || !smqsg_own_limits_match(own, fd->q))
+		return false;
+	rq = scsi_alloc_request(own, xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN,
+				BLK_MQ_REQ_NOWAIT);
+	if (IS_ERR(rq))
+		return false;
+	smq_rq_has_tag(rq);
+	smqsg_cmd_fill_request(cmd, rq, xfer);
+	if (smqsg_direct_issue(fd, rq, &token))
+		return true;
+	rq->bio = NULL;
+	blk_mq_free_request(rq);
+	return false;
+}
+
 /**
  * smqsg_cmd_start() - sends a command, for which a place has been reserved
  * @cmd: the command, with its data mapped
@@ -258,31 +304,17 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
  */
 int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 {
-	struct scsi_device *sdev = cmd->fd->sdev;
-	struct scsi_cmnd *scmd;
 	struct request *rq;
-	int token = -1;
 
-	rq = scsi_alloc_request(sdev->request_queue,
-				xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
+	if (smqsg_cmd_start_own(cmd, xfer))
+		return 0;
+	rq = scsi_alloc_request(cmd->fd->q, xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
 	if (IS_ERR(rq)) {
 		smqsg_unreserve(cmd->fd, 1);
 		return PTR_ERR(rq);
 	}
-	smqsg_data_give(&cmd->data, cmd->fd, rq);
-
-	scmd = blk_mq_rq_to_pdu(rq);
-	memcpy(scmd->cmnd, cmd->cdb, cmd->cdb_len);
-	scmd->cmd_len = cmd->cdb_len;
-	scmd->allowed = 0;
-	scmd->result = 0;
-	scmd->resid_len = 0;
-	rq->timeout = xfer->timeout;
-	rq->end_io = smqsg_cmd_ended;
-	rq->end_io_data = cmd;
-	/* At the queue's head a command passes all others and shares no doorbell: issue it here. */
-	if (!SMQ_CAN_HOLD || xfer->at_tail || !smqsg_direct_issue_fresh(rq, &token))
-		blk_execute_rq_nowait(rq, !xfer->at_tail);
+	smqsg_cmd_fill_request(cmd, rq, xfer);
+	blk_execute_rq_nowait(rq, !xfer->at_tail);
 	return 0;
 }
 

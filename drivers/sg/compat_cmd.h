@@ -14,14 +14,14 @@
 #include <scsi/scsi_cmnd.h>
 #include <scsi/sg.h>
 
+#include "io.h"
+
 struct file;
 struct page;
 struct sg_io_v4;
 struct smqsg_fd;
 struct smqsg_v3;
 
-/* Up to this many bytes, copying the data costs less than pinning its pages. */
-#define SMQSG_SMALL		min_t(u32, PAGE_SIZE, SZ_4K)
 /* sg refuses a command with this many bytes of data or more, whatever the device takes. */
 #define SMQSG_TOO_LONG		SZ_256M
 

@@ -466,15 +466,15 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 /*
  * Sleeps until there is a request for the command whose turn it is. The command waits in its queue
  * meanwhile, so its deadline, its task's end, a cancellation or the device's removal still ends its
- * waiting. Idle requests of this node are given back first, because the slots that keep them may
- * wait behind this command. On other nodes smqsg_held_look() gives idle requests back once it sees
- * that a task sleeps for a tag. Returns false if there is no request: the device is being removed.
+ * waiting. Idle requests of this node are given back first, because the commands that keep them may
+ * wait behind this one. On other nodes smqsg_pool_scan() gives idle requests back once it sees that
+ * a task sleeps for a tag. Returns false if there is no request: the device is being removed.
  */
 static bool smqsg_sleep_for_request(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
 	struct request *rq;
 
-	smqsg_held_give_back_all(sg);
+	smqsg_pool_give_back_all(sg);
 	rq = scsi_alloc_request(sdev->request_queue, sg->wait.wanted_opf, 0);
 	sg->wait.spare = IS_ERR(rq) ? NULL : rq;
 	return sg->wait.spare;

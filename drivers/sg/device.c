@@ -62,34 +62,75 @@ static DEVICE_ATTR_RO(name)
 SMQSG_ATTR(depth, READ_ONCE(sdev->queue_depth));
 SMQSG_ATTR(inflight, smqsg_inflight(sg));
 SMQSG_ATTR(share, smqsg_share(sg, sdev));
-SMQSG_ATTR(held, smqsg_held_idle(sg));
+SMQSG_ATTR(pool, smqsg_pool_idle(sg));
 SMQSG_ATTR(waiting, atomic_read(&sg->depth.waiting));
 SMQSG_ATTR(max_waiting, SMQSG_MOST_WAITING);
 SMQSG_ATTR(refused, atomic_read(&sg->wait.refused));
 SMQSG_ATTR(max_transfer, smqsg_max_transfer(sdev->request_queue));
 SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
 
-/* held_share: percent of the depth that the held slots of all files may keep. */
-static ssize_t held_share_show(struct device *dev, struct device_attribute *attr, char *buf)
+/* pool_share: percent of the depth that idle requests of all files may take. */
+static ssize_t pool_share_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	struct smqsg_dev *sg = to_smqsg(dev);
 
-	return sysfs_emit(buf, "%u\n", READ_ONCE(sg->held.share));
+	return sysfs_emit(buf, "%u\n", READ_ONCE(sg->pool.share));
 }
 
-static ssize_t held_share_store(struct device *dev, struct device_attribute *attr,
+static ssize_t pool_share_store(struct device *dev, struct device_attribute *attr,
 				const char *buf, size_t count)
 {
 	unsigned int percent;
 	int ret = kstrtouint(buf, 0, &percent);
 
 	if (ret || percent > 100) {
-		dev_err_ratelimited(dev, "held_share is no number in 0..100 (percent)\n");
+		dev_err_ratelimited(dev, "pool_share is no number in 0..100 (percent)\n");
 		return ret ?: -EINVAL;
 	}
-	return smqsg_held_set_share(to_smqsg(dev), percent) ?: count;
+	if (!SMQ_CAN_OWN && percent)
+		return -EOPNOTSUPP;
+	smqsg_pool_set_share(to_smqsg(dev), percent);
+	return count;
 }
-static DEVICE_ATTR_RW(held_share);
+static DEVICE_ATTR_RW(pool_share);
+
+/* The names of pool and pool_share in version 0.0, for one more version. */
+static struct device_attribute dev_attr_held = __ATTR(held, 0444, pool_show, NULL);
+static struct device_attribute dev_attr_held_share =
+	__ATTR(held_share, 0644, pool_share_show, pool_share_store);
+
+/* own_queue: when the node gets a request queue of its own. */
+static const char * const smqsg_own_modes[] = {
+	[SMQSG_OWN_AUTO] = "auto",
+	[SMQSG_OWN_ON] = "on",
+	[SMQSG_OWN_OFF] = "off",
+};
+
+static ssize_t own_queue_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct smqsg_dev *sg = to_smqsg(dev);
+
+	return sysfs_emit(buf, "%s\n", smqsg_own_modes[READ_ONCE(sg->own.mode)]);
+}
+
+static ssize_t own_queue_store(struct device *dev, struct device_attribute *attr,
+			       const char *buf, size_t count)
+{
+	int mode = sysfs_match_string(smqsg_own_modes, buf);
+
+	if (mode < 0) {
+		dev_err_ratelimited(dev, "own_queue is auto, on or off\n");
+		return mode;
+	}
+	if (!SMQ_CAN_OWN && mode == SMQSG_OWN_ON)
+		return -EOPNOTSUPP;
+	smqsg_own_set_mode(to_smqsg(dev), mode);
+	return count;
+}
+static DEVICE_ATTR_RW(own_queue);
+
+/* own_queue_exists: 1 if the node has a request queue of its own at this moment. */
+SMQSG_ATTR(own_queue_exists, !!READ_ONCE(sg->own.q));
 
 #ifdef SMQ_HAVE_PASSTHROUGH_STATS
 /*
@@ -157,8 +198,12 @@ static struct attribute *smqsg_attrs[] = {
 	&dev_attr_depth.attr,
 	&dev_attr_inflight.attr,
 	&dev_attr_share.attr,
+	&dev_attr_pool.attr,
+	&dev_attr_pool_share.attr,
 	&dev_attr_held.attr,
 	&dev_attr_held_share.attr,
+	&dev_attr_own_queue.attr,
+	&dev_attr_own_queue_exists.attr,
 	&dev_attr_waiting.attr,
 	&dev_attr_max_waiting.attr,
 	&dev_attr_refused.attr,
@@ -178,7 +223,8 @@ static void smqsg_dev_release(struct device *dev)
 	smqsg_poll_exit(sg);
 	smqsg_depth_exit(sg);
 	smqsg_expire_exit(sg);
-	smqsg_held_exit(sg);
+	smqsg_pools_exit(sg);
+	smqsg_own_exit(sg);
 	smqsg_kept_exit(sg);
 	ida_free(&smqsg_ida, sg->index);
 	kfree(sg);
@@ -251,10 +297,12 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	sg = kzalloc(sizeof(*sg), GFP_KERNEL);
 	if (!sg)
 		return -ENOMEM;
-	ret = smqsg_kept_init(sg) ?: ida_alloc_max(&smqsg_ida, SMQSG_MINORS - 1, GFP_KERNEL);
+	ret = smqsg_kept_init(sg) ?: smqsg_pools_init(sg, sdev) ?:
+	      ida_alloc_max(&smqsg_ida, SMQSG_MINORS - 1, GFP_KERNEL);
 	if (ret < 0) {
 		sdev_printk(KERN_ERR, sdev, "smq_sg: no smqsg node: %s\n",
 			    ret == -ENOSPC ? "all 32768 minors are taken" : "no memory");
+		smqsg_pools_exit(sg);
 		smqsg_kept_exit(sg);
 		kfree(sg);
 		return ret;
@@ -267,7 +315,7 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	smqsg_depth_init(sg);
 	smqsg_expire_init(sg);
 	smqsg_poll_init(sg);
-	smqsg_held_init(sg);
+	smqsg_own_init(sg);
 
 	device_initialize(&sg->dev);
 	sg->dev.class = &smqsg_class;
@@ -329,7 +377,10 @@ static void smqsg_mark_dead(struct smqsg_dev *sg)
 	wake_up_all(&sg->closed);
 }
 
-/* Ends all waiting and gives held requests back. Does not wait for commands in flight. */
+/*
+ * Ends all waiting and gives idle requests back. Waits for commands on the own queue, as the
+ * mid-layer does next for those on the device's queue.
+ */
 static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
 {
 	struct scsi_device *sdev = to_scsi_device(class_dev->parent);
@@ -340,9 +391,10 @@ static void SMQ_INTERFACE_FN(smqsg_remove, class_dev)
 	smqsg_mark_dead(sg);
 	smqsg_expire_soon(sg);
 	smqsg_poll_dead(sg);
-	smqsg_held_give_back(sg);
+	smqsg_pool_give_back(sg);
 	sysfs_remove_link(&sdev->sdev_gendev.kobj, "smq_generic");
 	cdev_device_del(&sg->cdev, &sg->dev);
+	smqsg_own_remove(sg);
 	put_device(&sg->dev);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Straight issue: the context that sends a request itself calls queue_rq(), and bypasses the plug's
- * list. The plug's flush rings the LLD's doorbell.
+ * Straight issue: the context that sends a request calls queue_rq() itself. The plug's flush rings
+ * the LLD's doorbell.
  */
 #include <linux/blk-mq.h>
 #include <linux/sbitmap.h>
@@ -85,9 +85,9 @@ static __always_inline bool smqsg_bell_is_due(struct request *rq)
  * When a bit of an sbitmap is given back, the sbitmap sets it in a second word, "cleared", which
  * its next search reads. The context that clears the bit there gets the token.
  */
-static __always_inline int smqsg_direct_budget(struct request_queue *q, unsigned int token)
+static __always_inline int smqsg_direct_budget(struct scsi_device *sdev, unsigned int token)
 {
-	struct scsi_device *sdev = q->queuedata;
+	struct request_queue *q = sdev->request_queue;
 	struct sbitmap *map = &sdev->budget_map;
 
 	/*
@@ -102,85 +102,81 @@ static __always_inline int smqsg_direct_budget(struct request_queue *q, unsigned
 }
 
 /*
+ * Takes a reference to the device's queue for a command, as blk_queue_enter() does: whoever freezes
+ * that queue, for a change or before suspend and removal, waits for this command too. Returns false
+ * if commands may not be sent now. Called in an RCU section, which quiescing and a change of the
+ * device's state wait for.
+ */
+static __always_inline bool smqsg_direct_enter(struct request_queue *q, struct request_queue *own,
+					       struct scsi_device *sdev)
+{
+	if (unlikely(!percpu_ref_tryget_live_rcu(&q->q_usage_counter)))
+		return false;
+	/*
+	 * If block I/O waits for a place in the budget, wait with it, in the same queue, because
+	 * others would otherwise take every place that is given back.
+	 */
+	if (likely(!blk_queue_pm_only(q) && !blk_queue_quiesced(q) && !blk_queue_quiesced(own) &&
+		   !atomic_read(&sdev->restarts)))
+		return true;
+	percpu_ref_put(&q->q_usage_counter);
+	return false;
+}
+
+/**
+ * smqsg_direct_issue() - sends a request at once
+ * @fd: the file
+ * @rq: a request of the node's own queue, ready to be sent
+ * @last_token: in: the token in the device's budget that the command got last, or below 0; out: the
+ *	token that it got now
+ *
  * Does what the flush of a plug does, but for one command. If the LLD has a doorbell, it rings when
  * the plug is flushed, once for all commands of the plug.
- * @fresh: the request has never been dispatched; a compile-time constant.
+ *
+ * Return: true if the request was sent, or ended with an error: its end_io, which may have been
+ * called already, calls smqsg_direct_ended(). false: it was not sent, because the device or its
+ * host takes no command now: the caller gives it back, and sends the command on the device's queue,
+ * which waits. Process context.
  */
-static __always_inline bool smqsg_direct_send(struct request *rq, int *last_token, bool fresh)
+bool smqsg_direct_issue(struct smqsg_fd *fd, struct request *rq, int *last_token)
 {
 	struct blk_mq_queue_data bd = { .rq = rq, .last = true };
-	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	struct request_queue *q = rq->q;
+	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
+	struct request_queue *q = fd->q;
 	blk_status_t status = BLK_STS_RESOURCE;
 	int token;
 
-	/*
-	 * An LLD with BLK_MQ_F_BLOCKING may sleep, and its queue is quiesced by SRCU rather than by
-	 * RCU. Under an elevator a request gets its tag when it is dispatched. A change of the
-	 * elevator waits for all requests, so the elevator cannot change before this one ends.
-	 */
-	if ((hctx->flags & BLK_MQ_F_BLOCKING) || q->elevator)
-		return false;
-	/* Quiescing waits for RCU readers that began before. Stopping an hctx waits for nothing. */
 	rcu_read_lock();
-	if (blk_queue_quiesced(q) || test_bit(BLK_MQ_S_STOPPED, &hctx->state) ||
-	    !list_empty_careful(&hctx->dispatch))
+	if (unlikely(!smqsg_direct_enter(q, rq->q, fd->sdev)))
 		goto out;
-	token = smqsg_direct_budget(q, *last_token);
-	if (token < 0)
-		goto out;
+	token = smqsg_direct_budget(fd->sdev, *last_token);
+	if (unlikely(token < 0))
+		goto out_put;
 	*last_token = token;
-	if (fresh)
-		smq_rq_has_tag(rq);
 	scmd->budget_token = token;
 	if (q->mq_ops->commit_rqs)
 		bd.last = !smqsg_bell_is_due(rq);
+	/* The mid-layer's function checks the state of device and host. */
 	status = q->mq_ops->queue_rq(hctx, &bd);
 	/* The LLD may have no room until it knows of the plug's commands before this one. */
 	if (unlikely(status != BLK_STS_OK && !bd.last))
 		q->mq_ops->commit_rqs(hctx);
+	if (likely(status == BLK_STS_OK))
+		goto out;
 	/* If queue_rq() did not take the request, it has given the budget back. */
-	switch (status) {
-	case BLK_STS_OK:
-		break;
-	case BLK_STS_RESOURCE:
-	case BLK_STS_DEV_RESOURCE:
-		/* As the block layer does before it inserts a request that was started. */
-		WRITE_ONCE(rq->state, MQ_RQ_IDLE);
-		rq->rq_flags &= ~RQF_TIMED_OUT;
-		break;
-	default:
+	if (status != BLK_STS_RESOURCE && status != BLK_STS_DEV_RESOURCE) {
 		blk_mq_end_request(rq, status);
 		status = BLK_STS_OK;
+		goto out;
 	}
+	/* As the block layer does with a request that was started; also drops what was prepared. */
+	WRITE_ONCE(rq->state, MQ_RQ_IDLE);
+	rq->rq_flags &= ~RQF_TIMED_OUT;
+	blk_mq_cleanup_rq(rq);
+out_put:
+	percpu_ref_put(&q->q_usage_counter);
 out:
 	rcu_read_unlock();
 	return status == BLK_STS_OK;
-}
-
-/**
- * smqsg_direct_issue() - gives a held request to queue_rq() at once
- * @rq: the request, ready to be sent
- * @last_token: in: the token in the device's budget that the last straight issue got, or below 0;
- *	out: the token that this one got
- *
- * Return: true if the request was issued, or ended with an error; false: the caller sends it
- * through the block layer. Process context.
- */
-bool smqsg_direct_issue(struct request *rq, int *last_token)
-{
-	return smqsg_direct_send(rq, last_token, false);
-}
-
-/**
- * smqsg_direct_issue_fresh() - gives a new request to queue_rq() at once
- * @rq: the request, ready to be sent
- * @last_token: as for smqsg_direct_issue()
- *
- * Return: as smqsg_direct_issue(). Process context.
- */
-bool smqsg_direct_issue_fresh(struct request *rq, int *last_token)
-{
-	return smqsg_direct_send(rq, last_token, true);
 }

@@ -6,9 +6,9 @@
 #include <scsi/scsi_eh.h>
 
 #include "batch.h"
+#include "direct.h"
 #include "reserve.h"
 #include "end.h"
-#include "held.h"
 
 /* Returns the result of a command that did not end with GOOD, and stores its sense. */
 static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status *status,
@@ -80,71 +80,61 @@ static __always_inline void smqsg_slot_result(struct smq_sg_status *status, int 
 	status->resid = resid;
 }
 
-/*
- * The end of a command that did not end with GOOD. A held slot does not keep the request, because
- * error handling may have changed it.
- */
-static noinline enum rq_end_io_ret smqsg_slot_ended_badly(struct smqsg_io *io, struct request *rq,
-							  blk_status_t error)
+/* The end of a command that did not end with GOOD. */
+static noinline void smqsg_slot_ended_badly(struct smqsg_io *io, struct request *rq,
+					    blk_status_t error, bool own)
 {
 	struct smq_sg_status *status = smqsg_status(io->fd, io->slot);
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	int result = smqsg_slot_failed(io, status, scmd, error);
 
-	if (io->held)
-		smqsg_held_release(io->fd, io->held);
+	if (own)
+		smqsg_idle_ended(&io->idle, io->fd, rq, true);
 	smqsg_slot_result(status, result, scmd->resid_len);
 	smqsg_slot_finish(io, io->fd, io->batch, io->slot, result);
-	return RQ_END_IO_FREE;
 }
 
-/* A held slot's command has ended with GOOD, but others may want its request. */
-static noinline enum rq_end_io_ret smqsg_held_ended_wanted(struct smqsg_io *io, struct request *rq)
-{
-	struct smqsg_fd *fd = io->fd;
-	struct smqsg_held *held = io->held;
-	bool stored = !READ_ONCE(fd->held.over_limit) &&
-		    !smqsg_held_wanted(rq->q, held->hctx, held->tag_sleepers);
-
-	if (stored)
-		smqsg_held_store(held, rq);
-	else
-		smqsg_held_release(fd, held);
-	smqsg_slot_finish(io, fd, io->batch, io->slot, 0);
-	return stored ? RQ_END_IO_NONE : RQ_END_IO_FREE;
-}
-
-/* rq->end_io of a slot's request. Any context. */
-SMQ_END_IO(smqsg_slot_end, rq, error)
+/*
+ * The end of a slot's request. @own: it is one of the node's own queue; a compile-time constant.
+ */
+static __always_inline enum rq_end_io_ret smqsg_slot_end_as(struct request *rq, blk_status_t error,
+							    bool own)
 {
 	struct smqsg_io *io = rq->end_io_data;
 	struct smqsg_fd *fd = io->fd;
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct smqsg_batch *batch = io->batch;
-	struct smqsg_held *held = io->held;
 	u32 resid = scmd->resid_len;
 	u32 slot = io->slot;
 	struct smq_sg_status *status = smqsg_status(fd, slot);
 	int failed = scmd->result | (__force int)error;
+	enum rq_end_io_ret ret = RQ_END_IO_FREE;
 
+	if (own)
+		smqsg_direct_ended(fd);
 	/* Clear key, code, qualifier and length of the sense: they are one word. */
 	*(u32 *)&status->sense_key = 0;
-	if (unlikely(failed))
-		return smqsg_slot_ended_badly(io, rq, error);
-	smqsg_slot_result(status, 0, resid);
-	if (!held) {
-		smqsg_slot_finish(io, fd, batch, slot, 0);
-		return RQ_END_IO_FREE;
+	if (unlikely(failed)) {
+		smqsg_slot_ended_badly(io, rq, error, own);
+		return ret;
 	}
-	/* Clear the residual here: the mid-layer may end the next run without clearing it. */
-	if (unlikely(resid))
-		scmd->resid_len = 0;
-	if (!smqsg_held_may_store(&fd->held, held, rq))
-		return smqsg_held_ended_wanted(io, rq);
-	/* The request must be stored before the slot can be run again. */
-	smqsg_held_store(held, rq);
+	if (own)
+		ret = smqsg_idle_ended(&io->idle, fd, rq, false);
+	smqsg_slot_result(status, 0, resid);
 	smqsg_slot_finish(io, fd, batch, slot, 0);
-	return RQ_END_IO_NONE;
+	return ret;
+}
+
+/* rq->end_io of a slot's request of the device's queue. Any context. */
+SMQ_END_IO(smqsg_slot_end, rq, error)
+{
+	return smqsg_slot_end_as(rq, error, false);
+}
+
+/* rq->end_io of a slot's request of the node's own queue. Any context. */
+SMQ_END_IO(smqsg_slot_end_own, rq, error)
+{
+	return smqsg_slot_end_as(rq, error, true);
 }
 
 /**

@@ -11,10 +11,26 @@
 
 #include "take.h"
 
-/* rq->end_io of a slot's request. */
+/* rq->end_io of a slot's request: of the device's queue, of the node's own queue. */
 SMQ_END_IO(smqsg_slot_end, rq, error);
+SMQ_END_IO(smqsg_slot_end_own, rq, error);
 
 void smqsg_slot_end_unsent(struct smqsg_io *io, int error);
+
+/*
+ * Keeps the request of a command that has ended, if it ended with GOOD: otherwise error handling
+ * may have changed it. Called before the command's struct can be used again. Returns what the
+ * request's end_io returns. Any context.
+ */
+static __always_inline enum rq_end_io_ret smqsg_idle_ended(struct smqsg_idle *idle,
+							   struct smqsg_fd *fd, struct request *rq,
+							   bool failed)
+{
+	if (likely(!failed) && likely(smqsg_idle_keep(idle, &fd->pool, rq)))
+		return RQ_END_IO_NONE;
+	smqsg_idle_forget(idle, fd, rq);
+	return RQ_END_IO_FREE;
+}
 
 /* Where the SQE that runs a slot stores the pointer to its struct smqsg_io. */
 static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)

@@ -33,9 +33,11 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	} else {
 		fd->sdev = sg->sdev;
 		fd->q = fd->sdev->request_queue;
+		fd->own = sg->own.q;
 		smqsg_poll_open(fd);
 		sg->exclusive = exclusive;
 		list_add_tail(&fd->sibling, &sg->files);
+		smqsg_pool_set_limits(sg);
 	}
 	spin_unlock(&sg->lock);
 	return ret;
@@ -89,12 +91,12 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	fd->sg = sg;
 	fd->file = file;
 	mutex_init(&fd->setup);
-	smqsg_held_open(fd);
+	smqsg_pool_open(fd);
 	smqsg_v3_open(fd);
 	INIT_LIST_HEAD(&fd->wait.queue);
 	fd->wait.turn = SMQSG_NO_SLOT;
 	smqsg_buffers_init(&fd->buffers);
-	ret = smqsg_pool_init(fd);
+	ret = smqsg_ios_init(fd);
 	if (ret)
 		goto out_free;
 	ret = smqsg_batch_pool_init(fd);
@@ -127,7 +129,7 @@ out_detach:
 out_batches:
 	smqsg_batch_pool_exit(fd);
 out_pool:
-	smqsg_pool_exit(fd);
+	smqsg_ios_exit(fd);
 out_free:
 	kfree(fd);
 	return ret;
@@ -138,14 +140,14 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	struct smqsg_fd *fd = file->private_data;
 	struct smqsg_dev *sg = fd->sg;
 
-	smqsg_held_close(fd);
 	smqsg_slots_free(fd);
 	smqsg_buffers_free(&fd->buffers);
 	smqsg_owner_put(&fd->owner);
 	smqsg_batch_pool_exit(fd);
-	smqsg_pool_exit(fd);
+	smqsg_ios_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);
+	smqsg_own_closed(sg);
 	/* After the detach: until then a removal may call smqsg_v3_device_removed(). */
 	smqsg_v3_release(fd);
 	put_device(&sg->dev);

@@ -24,6 +24,7 @@ void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd)
 	io->waiter.fd = fd;
 	INIT_LIST_HEAD(&io->waiter.entry);
 	io->token = -1;
+	INIT_LIST_HEAD(&io->idle.entry);
 	smqsg_bio_init(&io->bio);
 }
 
@@ -38,30 +39,32 @@ struct smqsg_io *smqsg_io_new(struct smqsg_fd *fd)
 
 void smqsg_io_free(struct smqsg_io *io)
 {
+	smqsg_idle_free(&io->idle, io->fd);
 	bio_uninit(&io->bio);
+	free_page((unsigned long)io->small);
 	kmem_cache_free(smqsg_io_cache, io);
 }
 
-int smqsg_pool_init(struct smqsg_fd *fd)
+int smqsg_ios_init(struct smqsg_fd *fd)
 {
-	fd->pool = alloc_percpu_gfp(struct smqsg_pool, GFP_KERNEL_ACCOUNT);
-	return fd->pool ? 0 : -ENOMEM;
+	fd->ios = alloc_percpu_gfp(struct smqsg_pool, GFP_KERNEL_ACCOUNT);
+	return fd->ios ? 0 : -ENOMEM;
 }
 
-void smqsg_pool_exit(struct smqsg_fd *fd)
+void smqsg_ios_exit(struct smqsg_fd *fd)
 {
 	struct smqsg_io *io;
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct smqsg_pool *pool = per_cpu_ptr(fd->pool, cpu);
+		struct smqsg_pool *pool = per_cpu_ptr(fd->ios, cpu);
 
 		while ((io = pool->first)) {
 			pool->first = io->next;
 			smqsg_io_free(io);
 		}
 	}
-	free_percpu(fd->pool);
+	free_percpu(fd->ios);
 }
 
 int smqsg_io_start(void)

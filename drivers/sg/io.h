@@ -8,8 +8,12 @@
 #include <linux/llist.h>
 
 #include "depth.h"
+#include "pool.h"
 #include "sg.h"
 #include "slot.h"
+
+/* Up to this many bytes, copying the data costs less than pinning its pages. */
+#define SMQSG_SMALL		min_t(u32, PAGE_SIZE, SZ_4K)
 
 struct smqsg_adhoc_waiting;
 struct smqsg_batch;
@@ -21,15 +25,15 @@ struct smqsg_batch;
  * @fd: the file; set once
  * @ioucmd: the SQE, of a slot run alone or an ad hoc command
  * @batch: its batch, or NULL; set once in the commands of a short batch
- * @held: the entry of its slot if it runs with a held request, else NULL. Set for each request
+ * @idle: its idle request
  * @slot: number of the slot
  * @result: as smq_sg_status.result
  * @flags: SMQ_SG_RUN_*
  * @lba: the LBA of a run with SMQ_SG_RUN_LBA
  * @buffer: the buffer of a run with SMQ_SG_RUN_BUFFER, referenced until the command has ended
  * @adhoc: additional data of an ad hoc command that waits or has waited, else NULL
- * @token: token in the device's budget, from the command's last straight issue (see direct.h) with
- *	a new request; below 0 if it got none
+ * @token: token in the device's budget, from the last time that the command was sent on the node's
+ *	own queue; below 0 if it got none
  * @cqe_by: SMQSG_CQE_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
  *	straight issue the submitter or the command's end, whichever is later. Atomic: an exchange
  *	decides which is later. Set for each such run
@@ -38,9 +42,14 @@ struct smqsg_batch;
  * @result2: the second half of an ad hoc command's CQE, without the length of its sense
  * @sense_len: bytes of @sense
  * @user_bio: the bio into which the block layer mapped user memory, to be unmapped; or NULL
+ * @small: a page for an ad hoc command's data of up to SMQSG_SMALL bytes, or NULL. Stays with this
+ *	struct
+ * @back: the user address to which @small is copied when the command has ended, or 0
+ * @back_len: bytes to be copied
  * @waiter: used while the command waits for its turn
  * @bio: for the command's data
- * @buffer_slot: describes the data of a run with SMQ_SG_RUN_BUFFER, in place of the slot
+ * @buffer_slot: describes the data of a run with SMQ_SG_RUN_BUFFER, in place of the slot, or of an
+ *	ad hoc command that has its data in @small and needs a bio
  * @sense: sense data of an ad hoc command
  *
  * The submitter takes this struct from the file's pool. The task that posts the CQE, the submitter
@@ -54,7 +63,7 @@ struct smqsg_io {
 	struct smqsg_fd *fd;
 	struct io_uring_cmd *ioucmd;
 	struct smqsg_batch *batch;
-	struct smqsg_held *held;
+	struct smqsg_idle idle;
 	u32 slot;
 	s32 result;
 	u32 flags;
@@ -71,7 +80,10 @@ struct smqsg_io {
 	u32 sense_len;
 	int token;
 	atomic_t cqe_by;
+	u32 back_len;
 	struct bio *user_bio;
+	void *small;
+	u64 back;
 	struct smqsg_waiter waiter;
 	struct bio bio;
 	union {
@@ -108,29 +120,29 @@ void smqsg_bio_init(struct bio *bio);
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd);
 int smqsg_io_start(void);
 void smqsg_io_stop(void);
-int smqsg_pool_init(struct smqsg_fd *fd);
-void smqsg_pool_exit(struct smqsg_fd *fd);
+int smqsg_ios_init(struct smqsg_fd *fd);
+void smqsg_ios_exit(struct smqsg_fd *fd);
 struct smqsg_io *smqsg_io_new(struct smqsg_fd *fd);
 void smqsg_io_free(struct smqsg_io *io);
 
 /* Takes a command from the CPU's pool, or allocates one; NULL: no memory. Process context. */
 static inline struct smqsg_io *smqsg_io_get(struct smqsg_fd *fd)
 {
-	struct smqsg_pool *pool = get_cpu_ptr(fd->pool);
+	struct smqsg_pool *pool = get_cpu_ptr(fd->ios);
 	struct smqsg_io *io = pool->first;
 
 	if (likely(io)) {
 		pool->first = io->next;
 		pool->count--;
 	}
-	put_cpu_ptr(fd->pool);
+	put_cpu_ptr(fd->ios);
 	return likely(io) ? io : smqsg_io_new(fd);
 }
 
 /* Puts a command into the CPU's pool, or frees it. Process context. */
 static inline void smqsg_io_put(struct smqsg_io *io)
 {
-	struct smqsg_pool *pool = get_cpu_ptr(io->fd->pool);
+	struct smqsg_pool *pool = get_cpu_ptr(io->fd->ios);
 	bool full = pool->count >= SMQSG_POOL_MOST;
 
 	if (likely(!full)) {
@@ -138,7 +150,7 @@ static inline void smqsg_io_put(struct smqsg_io *io)
 		pool->first = io;
 		pool->count++;
 	}
-	put_cpu_ptr(io->fd->pool);
+	put_cpu_ptr(io->fd->ios);
 	if (unlikely(full))
 		smqsg_io_free(io);
 }

@@ -10,35 +10,23 @@
 #include "bioless.h"
 #include "direct.h"
 #include "end.h"
-#include "held.h"
 #include "reserve.h"
 
-int smqsg_held_issue_first(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
-			   blk_mq_req_flags_t flags);
-int smqsg_slot_issue_plugged(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_req_flags_t flags,
-			     blk_opf_t polled);
-int smqsg_slot_issue_direct(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
-			    u32 number, u32 varied, blk_mq_req_flags_t flags);
+int smqsg_slot_issue_plain(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_req_flags_t flags,
+			   blk_opf_t polled, struct io_uring_cmd *ioucmd);
+int smqsg_slot_issue_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
+			   u32 varied, blk_mq_req_flags_t flags);
+void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *rq);
 struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error);
 void smqsg_slot_apply_run(struct smqsg_io *io, struct request *rq);
-void smqsg_held_vary(struct smqsg_io *io, struct smqsg_held *held, struct request *rq);
-
-static __always_inline void smqsg_slot_arm(struct bio *bio, struct request *rq,
-					   struct smqsg_slot *slot)
-{
-	if (likely(!slot->in_pieces))
-		smqsg_io_arm(bio, rq, &slot->data.one, 0, slot->data.length, slot->segments);
-	else
-		smqsg_io_arm(bio, rq, slot->data.bvec, slot->data.skip, slot->data.length,
-			     slot->segments);
-}
+void smqsg_slot_fill_mapped(struct request *rq, struct smqsg_slot *slot, struct bio *bio);
 
 /*
- * Allocates a request, without sleeping. In grant(), where @flags is 0, the dispatcher's spare
- * request is used if there is no other. Process context.
+ * Allocates a request of the device's queue, without sleeping. In grant(), where @flags is 0, the
+ * dispatcher's spare request is used if there is no other. Process context.
  */
-static __always_inline struct request *smqsg_request(struct smqsg_fd *fd, blk_opf_t opf,
-						     blk_mq_req_flags_t flags)
+static inline struct request *smqsg_request(struct smqsg_fd *fd, blk_opf_t opf,
+					    blk_mq_req_flags_t flags)
 {
 	struct request *rq = scsi_alloc_request(fd->q, opf, flags | BLK_MQ_REQ_NOWAIT);
 
@@ -47,124 +35,81 @@ static __always_inline struct request *smqsg_request(struct smqsg_fd *fd, blk_op
 	return rq;
 }
 
-/* Fills a new request with a slot's command. @varied: the run's SMQ_SG_RUN_*. */
+/*
+ * Returns a request of the node's own queue @own: the command's idle one, or a new one; NULL if
+ * there is none. Process context.
+ */
+static __always_inline struct request *smqsg_own_request(struct smqsg_io *io, struct smqsg_fd *fd,
+							 struct request_queue *own, blk_opf_t opf)
+{
+	struct request *rq = smqsg_idle_take(&io->idle, fd, opf);
+
+	return likely(rq) ? rq : smqsg_idle_new(&io->idle, fd, own, opf);
+}
+
+/* Fills a request with a slot's command. @varied: the run's SMQ_SG_RUN_*. */
 static __always_inline void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq,
-						    struct smqsg_slot *slot, struct bio *bio,
-						    u32 varied)
+						    struct smqsg_slot *slot, u32 varied)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));
 	scmd->cmd_len = slot->cdb_len;
-	if (likely(slot->bioless) && smqsg_bioless_tag(rq)) {
+	if (likely(slot->bioless) && smqsg_bioless_tag(rq))
 		smqsg_bioless_prepare(io->fd, rq, slot->direction, slot);
-	} else {
-		scmd->allowed = 0;
-		/* The tag's last command has left its own results here. */
-		scmd->result = 0;
-		scmd->resid_len = 0;
-		if (slot->data.length)
-			smqsg_slot_arm(bio, rq, slot);
-	}
+	else
+		smqsg_slot_fill_mapped(rq, slot, &io->bio);
 	if (unlikely(varied))
 		smqsg_slot_apply_run(io, rq);
 	rq->timeout = slot->timeout;
 	rq->end_io_data = io;
 }
 
-static __always_inline struct request *smqsg_slot_request(struct smqsg_fd *fd,
-							  struct smqsg_slot *slot,
-							  blk_opf_t polled,
-							  blk_mq_req_flags_t flags)
+static __always_inline blk_opf_t smqsg_slot_op(const struct smqsg_slot *slot)
 {
-	return smqsg_request(fd, (slot->direction == SMQ_SG_OUT ? REQ_OP_DRV_OUT :
-				  REQ_OP_DRV_IN) | polled, flags);
-}
-
-/* Sends a slot's command with a new request, which is freed when the command ends. */
-static __always_inline void smqsg_slot_execute(struct smqsg_io *io, struct request *rq,
-					       struct smqsg_slot *slot, u32 varied)
-{
-	smqsg_slot_fill_request(io, rq, slot, &io->bio, varied);
-	io->held = NULL;
-	rq->end_io = smqsg_slot_end;
-	if (SMQ_CAN_HOLD && smqsg_direct_issue_fresh(rq, &io->token))
-		return;
-	blk_execute_rq_nowait(rq, false);
-}
-
-/* Does the work of smqsg_slot_issue() for a slot that keeps no request. */
-static __always_inline int smqsg_slot_send(struct smqsg_io *io, struct smqsg_fd *fd,
-					   struct smqsg_slot *slot, u32 varied,
-					   blk_mq_req_flags_t flags, blk_opf_t polled,
-					   struct io_uring_cmd *ioucmd)
-{
-	struct request *rq = smqsg_slot_request(fd, slot, polled, flags);
-
-	if (IS_ERR(rq))
-		return PTR_ERR(rq);
-	if (polled && unlikely(!smqsg_poll_on(&fd->polled, ioucmd, rq))) {
-		blk_mq_free_request(rq);
-		return -EOPNOTSUPP;
-	}
-	smqsg_slot_execute(io, rq, slot, varied);
-	return 0;
-}
-
-/* Restores the size of the bio, which each run counts down to 0. */
-static __always_inline void smqsg_held_arm(struct smqsg_held *held, struct request *rq)
-{
-	held->bio.bi_iter.bi_size = held->length;
-	smqsg_bio_skip_endio(&held->bio);
-	rq->bio = held->data;
-	rq->__data_len = held->length;
+	return slot->direction == SMQ_SG_OUT ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
 }
 
 /*
- * Issues a slot with SMQ_SG_SLOT_HELD. A run that ended with GOOD has changed some of the fields
- * that the allocation and the mid-layer's preparation had set: these are set again. The CDB stays
- * as the LLD left it, as it does when the mid-layer retries a command. Returns as
- * smqsg_slot_issue().
+ * Sends a slot's command on the node's own queue. Returns false if that has no request for it, or
+ * if the device takes no command now.
  */
-static __always_inline int smqsg_held_issue(struct smqsg_io *io, struct smqsg_fd *fd,
-					    struct smqsg_slot *slot, u32 number, u32 varied,
-					    blk_mq_req_flags_t flags)
+static __always_inline bool smqsg_slot_issue_own(struct smqsg_io *io, struct smqsg_fd *fd,
+						 struct smqsg_slot *slot, u32 varied,
+						 blk_opf_t polled, struct io_uring_cmd *ioucmd)
 {
-	struct smqsg_held *held = &fd->held.entries[slot->held];
-	struct request *rq = NULL;
-	struct scsi_cmnd *scmd;
+	struct request_queue *own = READ_ONCE(fd->own);
+	struct request *rq;
 
-	if (likely(slot->held))
-		rq = smqsg_held_take(fd, held, number);
+	if (unlikely(!own))
+		return false;
+	if (unlikely(!slot->bioless) && !smqsg_own_limits_match(own, fd->q))
+		return false;
+	rq = smqsg_own_request(io, fd, own, smqsg_slot_op(slot) | polled);
 	if (unlikely(!rq))
-		return smqsg_held_issue_first(io, fd, slot, flags);
-	scmd = blk_mq_rq_to_pdu(rq);
-	scmd->host_scribble = NULL;
-	scmd->jiffies_at_alloc = jiffies;
-	if (unlikely(held->data))
-		smqsg_held_arm(held, rq);
-	rq->end_io_data = io;
-	io->held = held;
-	if (unlikely(varied || !held->as_slot))
-		smqsg_held_vary(io, held, rq);
-	if (smqsg_direct_issue(rq, &held->token))
-		return 0;
-	blk_execute_rq_nowait(rq, false);
-	return 0;
+		return false;
+	smqsg_slot_fill_request(io, rq, slot, varied);
+	rq->end_io = smqsg_slot_end_own;
+	if (polled && unlikely(!smqsg_poll_on(&fd->polled, ioucmd, rq)))
+		goto unsent;
+	if (likely(smqsg_direct_issue(fd, rq, &io->token)))
+		return true;
+unsent:
+	smqsg_own_unsent(io, fd, rq);
+	return false;
 }
 
 /*
- * smqsg_slot_issue() for a caller that has the slot, its number and SMQ_SG_RUN_* at hand. A polled
- * run does not use the slot's held request, which is not on a poll queue.
+ * smqsg_slot_issue() for a caller that has the slot and SMQ_SG_RUN_* at hand.
  */
 static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg_fd *fd,
-					       struct smqsg_slot *slot, u32 number, u32 varied,
+					       struct smqsg_slot *slot, u32 varied,
 					       blk_mq_req_flags_t flags, blk_opf_t polled,
 					       struct io_uring_cmd *ioucmd)
 {
-	if (unlikely(slot->hold) && !polled)
-		return smqsg_held_issue(io, fd, slot, number, varied, flags);
-	return smqsg_slot_send(io, fd, slot, varied, flags, polled, ioucmd);
+	if (likely(smqsg_slot_issue_own(io, fd, slot, varied, polled, ioucmd)))
+		return 0;
+	return smqsg_slot_issue_plain(io, fd, flags, polled, ioucmd);
 }
 
 /**
@@ -178,13 +123,13 @@ static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg
  * Return: 0: sent, and the command may have ended already. Else no request could be allocated:
  * -EAGAIN: no tag, or the queue is frozen; -ENODEV; -EOPNOTSUPP: no poll queue. Process context.
  */
-static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
-					    blk_mq_req_flags_t flags, blk_opf_t polled,
-					    struct io_uring_cmd *ioucmd)
+static inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
+				   blk_mq_req_flags_t flags, blk_opf_t polled,
+				   struct io_uring_cmd *ioucmd)
 {
 	struct smqsg_slot *slot = &fd->slots.array[io->slot];
 
-	return smqsg_slot_issue_as(io, fd, slot, io->slot, io->flags, flags, polled, ioucmd);
+	return smqsg_slot_issue_as(io, fd, slot, io->flags, flags, polled, ioucmd);
 }
 
 /**
@@ -220,12 +165,10 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 		return ret;
 	if (alone && unlikely(!smqsg_reserve(fd, 1)))
 		return -EAGAIN;
-	if (SMQ_CAN_HOLD && alone && !polled)
-		ret = smqsg_slot_issue_direct(io, fd, slot, number, varied, flags);
-	else if (alone && unlikely(!current->plug))
-		ret = smqsg_slot_issue_plugged(io, fd, flags, polled);
+	if (alone && !polled)
+		ret = smqsg_slot_issue_alone(io, fd, slot, varied, flags);
 	else
-		ret = smqsg_slot_issue_as(io, fd, slot, number, varied, flags, polled, ioucmd);
+		ret = smqsg_slot_issue_as(io, fd, slot, varied, flags, polled, ioucmd);
 	if (likely(ret >= 0))
 		return ret;
 	if (alone)

@@ -8,7 +8,6 @@
 #include <smq/compat.h>
 
 #include "compat_file.h"
-#include "held.h"
 #include "io.h"
 #include "sg.h"
 #include "work.h"
@@ -26,18 +25,13 @@ static int __init smqsg_init(void)
 	ret = smqsg_work_start();
 	if (ret)
 		goto out_v3;
-	ret = smqsg_held_start();
-	if (ret)
-		goto out_work;
 	ret = smqsg_class_register();
 	if (ret)
-		goto out_held;
-	if (!SMQ_CAN_HOLD || !SMQ_CAN_PREPARE)
-		pr_info("this kernel was not checked for held slots, straight issue and commands without a bio: they are off\n");
+		goto out_work;
+	if (!SMQ_CAN_OWN || !SMQ_CAN_PREPARE)
+		pr_info("this kernel was not checked for a queue of this module's own and commands without a bio: commands go through the device's queue\n");
 	return 0;
 
-out_held:
-	smqsg_held_stop();
 out_work:
 	smqsg_work_stop();
 out_v3:
@@ -51,7 +45,6 @@ module_init(smqsg_init);
 static void __exit smqsg_exit(void)
 {
 	smqsg_class_unregister();
-	smqsg_held_stop();
 	smqsg_work_stop();
 	smqsg_v3_stop();
 	smqsg_io_stop();

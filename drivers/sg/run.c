@@ -22,7 +22,7 @@ static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 	int ret = got;
 
 	if (got > 0) {
-		ret = smqsg_slot_issue_plugged(io, io->fd, 0, polled);
+		ret = smqsg_slot_issue(io, io->fd, 0, polled, io->ioucmd);
 		if (!ret)
 			return;
 		smqsg_unreserve(io->fd, 1);

@@ -31,9 +31,10 @@
 #include "buffer.h"
 #include "compat_file.h"
 #include "depth.h"
-#include "held.h"
+#include "own.h"
 #include "owner.h"
 #include "poll.h"
+#include "pool.h"
 #include "slot.h"
 
 /* The timeout of a command whose user gives none, as with sg. */
@@ -60,7 +61,8 @@ struct smqsg_fd;
  * @files: open files, struct smqsg_fd.sibling
  * @wait: commands of all files that wait for places
  * @polled: the watch over polled commands
- * @held: held requests of all files
+ * @pool: idle requests of all files
+ * @own: its own request queue
  *
  * Lives from smqsg_add(), when a scsi_device is added, until the last reference to @dev is dropped:
  * by smqsg_remove(), or by the release of the last file.
@@ -81,7 +83,8 @@ struct smqsg_dev {
 	struct list_head files;
 	struct smqsg_dev_wait wait;
 	struct smqsg_dev_polled polled;
-	struct smqsg_dev_held held;
+	struct smqsg_dev_pool pool;
+	struct smqsg_dev_own own;
 };
 
 struct smqsg_pool;
@@ -92,14 +95,15 @@ struct smqsg_batch_pool;
  * @sg: the node, referenced
  * @sdev: the SCSI device, referenced
  * @q: the device's request queue
+ * @own: the node's own request queue, or NULL as long as it has none. Set once
  * @file: its struct file, not referenced
  * @slots: its prepared commands
  * @owner: owner of the slots
- * @pool: unused struct smqsg_io of each CPU
+ * @ios: unused struct smqsg_io of each CPU
  * @batches: unused batches of each CPU
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
- * @held: its held requests
+ * @pool: its idle requests
  * @depth: places in flight
  * @polled: its polled commands, in the cache line of @depth: the end of a polled command writes
  *	both
@@ -115,15 +119,16 @@ struct smqsg_fd {
 	struct smqsg_dev *sg;
 	struct scsi_device *sdev;
 	struct request_queue *q;
+	struct request_queue *own;
 	struct file *file;
 	struct smqsg_fd_slots slots;
 	struct smqsg_fd_owner owner;
-	struct smqsg_pool __percpu *pool;
+	struct smqsg_pool __percpu *ios;
 	struct smqsg_batch_pool __percpu *batches;
 	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* see above */
 
-	struct smqsg_fd_held held;
+	struct smqsg_fd_pool pool;
 
 	struct smqsg_fd_depth depth ____cacheline_aligned_in_smp;
 	struct smqsg_fd_polled polled;
@@ -135,11 +140,10 @@ struct smqsg_fd {
 
 #if defined(CONFIG_SMP) && L1_CACHE_BYTES >= 64
 /*
- * A run reads two cache lines, and one more for held requests. Reserving a place, and the end of a
+ * A run reads two cache lines, and one more for idle requests. Reserving a place, and the end of a
  * command, polled or not, write one other line.
  */
-static_assert(offsetofend(struct smqsg_fd, pool) <= 2 * L1_CACHE_BYTES);
-static_assert(offsetofend(struct smqsg_fd_held, over_limit) <= L1_CACHE_BYTES);
+static_assert(offsetofend(struct smqsg_fd, ios) <= 2 * L1_CACHE_BYTES);
 static_assert(offsetof(struct smqsg_fd, depth) / L1_CACHE_BYTES ==
 	      (offsetofend(struct smqsg_fd, polled) - 1) / L1_CACHE_BYTES);
 /* The places of the node are in one cache line, with nothing else. */

@@ -13,7 +13,7 @@
 
 #include "bioless.h"
 #include "cdb.h"
-#include "held.h"
+#include "own.h"
 #include "refuse.h"
 #include "sg.h"
 #include "slot.h"
@@ -45,7 +45,7 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 	struct request_queue *q = fd->q;
 	unsigned int slots = smqsg_slots(&fd->slots);
 	struct smq_sg_info info = {
-		.features = SMQ_SG_FEATURE_CANCEL | (SMQ_CAN_HOLD ? SMQ_SG_FEATURE_HELD : 0) |
+		.features = SMQ_SG_FEATURE_CANCEL | (SMQ_CAN_OWN ? SMQ_SG_FEATURE_HELD : 0) |
 			(fd->polled.state != SMQSG_POLL_NOT ? SMQ_SG_FEATURE_POLLED : 0),
 		.slots = slots,
 		.depth = READ_ONCE(fd->sdev->queue_depth),
@@ -55,7 +55,7 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 		.slot_bytes = sizeof(struct smqsg_slot) +
 			(slots ? fd->slots.status_stride : sizeof(struct smq_sg_status)),
 		.max_waiting = SMQSG_MOST_WAITING,
-		.max_held = slots ? READ_ONCE(fd->held.limit) : 0,
+		.max_held = slots ? smqsg_pool_limit(fd) : 0,
 	};
 
 	return copy_to_user(user, &info, sizeof(info)) ? -EFAULT : 0;
@@ -145,24 +145,16 @@ static int smqsg_setup(struct smqsg_fd *fd, struct smq_sg_setup *arg,
 	ret = smqsg_slots_alloc(fd, arg->slots);
 	if (ret)
 		return ret;
-	ret = smqsg_held_setup(fd, arg->slots, arg->held_share);
-	if (ret)
-		goto out_slots;
 	arg->status_stride = fd->slots.status_stride;
 	arg->status_size = smqsg_status_size(arg->slots, fd->slots.status_stride);
 	arg->status_offset = SMQSG_STATUS_OFFSET;
-	ret = -EFAULT;
-	if (copy_to_user(user, arg, sizeof(*arg)))
-		goto out_held;
+	if (copy_to_user(user, arg, sizeof(*arg))) {
+		smqsg_slots_free(fd);
+		return -EFAULT;
+	}
 	/* Publishes the arrays. */
 	smp_store_release(&fd->slots.nr, arg->slots);
 	return 0;
-
-out_held:
-	smqsg_held_close(fd);
-out_slots:
-	smqsg_slots_free(fd);
-	return ret;
 }
 
 /**
@@ -187,6 +179,8 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 		ret = smqsg_setup(fd, &arg, out);
 		mutex_unlock(&fd->setup);
 	}
+	if (!ret && !READ_ONCE(fd->own))
+		smqsg_own_ask(fd, SMQSG_OWN_SETUP);
 	if (ret && put_user(arg.field, &out->field))
 		return -EFAULT;
 	return ret;
@@ -347,8 +341,6 @@ static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	slot->timeout = desc->timeout_ms ?
 		min_t(unsigned long, msecs_to_jiffies(desc->timeout_ms), INT_MAX) :
 		SMQSG_TIMEOUT;
-	slot->hold = (desc->flags & SMQ_SG_SLOT_HELD) && fd->held.entries &&
-		     slot->segments <= SMQSG_HELD_SEGMENTS && !smqsg_cdb_protected(slot->cdb);
 	slot->bioless = fd->slots.list && smqsg_bioless_fits(slot);
 	return 0;
 }
@@ -358,8 +350,6 @@ static void smqsg_slot_clear(struct smqsg_fd *fd, u32 number)
 	struct smqsg_slot *slot = &fd->slots.array[number];
 	struct smqsg_buffer *buffer;
 
-	if (slot->held)
-		smqsg_held_drop(fd, slot, number);
 	if (slot->data.length) {
 		buffer = xa_load(&fd->buffers.table, slot->buffer);
 		buffer->users--;
@@ -475,6 +465,9 @@ long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *user)
 		ret = smqsg_prepare(fd, &arg);
 		mutex_unlock(&fd->setup);
 	}
+	/* SMQ_SG_SETUP may have come during error handling. */
+	if (!ret && !READ_ONCE(fd->own))
+		smqsg_own_ask(fd, SMQSG_OWN_SETUP);
 	if (put_user(arg.done, &out->done) || (ret && put_user(arg.field, &out->field)))
 		return -EFAULT;
 	return ret;

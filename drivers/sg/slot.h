@@ -24,9 +24,8 @@ struct vm_area_struct;
  * @cdb_len: bytes of @cdb; 0: the slot is empty
  * @direction: enum smq_sg_direction
  * @in_pieces: @data lies in more than one element of the buffer's array
- * @hold: the slot keeps its request between two runs, unless others need it
  * @bioless: its requests need no bio
- * @held: index of its last entry in smqsg_fd_held.entries; 0 for none
+ * @unused: makes the size a cache line
  *
  * Read and written only by the context that has taken its bit in smqsg_fd_slots.busy.
  */
@@ -40,9 +39,8 @@ struct smqsg_slot {
 	u8 cdb_len;
 	u8 direction : 2;
 	u8 in_pieces : 1;
-	u8 hold : 1;
 	u8 bioless : 1;
-	u16 held;
+	u8 unused[2];
 };
 
 static_assert(sizeof(struct smqsg_slot) == 64);

@@ -89,17 +89,17 @@ do {							\
 
 /*
  * 7.1 passes another argument to a request's end_io: the batch in which the request completes.
- * SMQ_CALL_END_IO() calls a request's end_io from another end_io function.
+ * smq_rq_end_io() ends a request outside a batch.
  */
 #ifdef SMQ_HAVE_END_IO_BATCH
 #define SMQ_END_IO(name, rq, status)						\
 	enum rq_end_io_ret name(struct request *rq, blk_status_t status,	\
 				const struct io_comp_batch *__iob)
-#define SMQ_CALL_END_IO(rq, status)	((rq)->end_io(rq, status, __iob))
+#define smq_rq_end_io(rq, status)	((rq)->end_io(rq, status, NULL))
 #else
 #define SMQ_END_IO(name, rq, status)						\
 	enum rq_end_io_ret name(struct request *rq, blk_status_t status)
-#define SMQ_CALL_END_IO(rq, status)	((rq)->end_io(rq, status))
+#define smq_rq_end_io(rq, status)	((rq)->end_io(rq, status))
 #endif
 
 /* 6.4 removed the interface from the arguments of a class interface's callbacks. */
@@ -247,14 +247,15 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
 }
 
 /*
- * Whether a request may be used several times without being freed in between. smq_sg then resets
- * the request itself, so it must know all state that the block layer keeps in a request. probe.mk
- * defines this for kernels whose source was read and which were tested (tests/vm/test_sg_held.py).
- * False without chained scatterlists: there the command itself has no scatterlist entries.
+ * Whether smq_sg may create a queue of its own beside a device's queue, complete its commands, and
+ * use a request several times without freeing it in between. It then does by itself what the block
+ * layer and the mid-layer do, so it must know all state that they keep. probe.mk defines this for
+ * kernels whose source was read and which were tested (tests/vm/test_sg_own.py). False without
+ * chained scatterlists: there the command itself has no scatterlist entries.
  */
-#if !defined(SMQ_CAN_HOLD) || defined(CONFIG_ARCH_NO_SG_CHAIN)
-#undef SMQ_CAN_HOLD
-#define SMQ_CAN_HOLD	0
+#if !defined(SMQ_CAN_OWN) || defined(CONFIG_ARCH_NO_SG_CHAIN)
+#undef SMQ_CAN_OWN
+#define SMQ_CAN_OWN	0
 #endif
 
 /*

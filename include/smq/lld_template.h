@@ -77,6 +77,23 @@ struct smq_stats {
 extern const struct attribute_group *smq_host_groups[];
 
 /*
+ * Completes a command in process context on the submitting CPU. On a host with one hardware queue
+ * scsi_done() would raise the softirq; scsi_done_direct() saves that. But it bypasses the queue's
+ * own function for completion: smq_sg's own queues have one, which costs less and is needed for
+ * commands that the mid-layer retries.
+ */
+static __always_inline void smq_scsi_done_inline(struct scsi_cmnd *scmd)
+{
+	const struct request *rq = scsi_cmd_to_rq(scmd);
+
+	if (likely(rq->q == scmd->device->request_queue) ||
+	    (!scmd->result && rq->mq_hctx->nr_ctx > 1 && rq->q->nr_hw_queues == 1))
+		scsi_done_direct(scmd);
+	else
+		scsi_done(scmd);
+}
+
+/*
  * Completes a command that only the submitter knows of. Error handling does not compete
  * for it, because an abort waits until queue_cmd has returned.
  */
@@ -93,11 +110,7 @@ static __always_inline void smq_cmd_done_inline(struct smq_hwq *hwq, struct smq_
 	if (tracepoint_enabled(smq_done))
 		smq_trace_done(cmd);
 	atomic_set(&cmd->state, SMQ_FREE);
-	/*
-	 * This is process context on the submitting CPU. Completing the command here saves the
-	 * softirq that scsi_done() raises on a host with one hardware queue.
-	 */
-	scsi_done_direct(scmd);
+	smq_scsi_done_inline(scmd);
 }
 
 /*

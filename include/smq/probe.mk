@@ -40,6 +40,7 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_BDEV_FILE,linux/blkdev.h,bdev_file_open_by_dev) \
 	$(call smq-probe,SMQ_HAVE_LIMITS_UPDATE,linux/blkdev.h,queue_limits_commit_update) \
 	$(call smq-probe,SMQ_HAVE_LIMITS_PAD,linux/blkdev.h,lim->dma_pad_mask) \
+	$(call smq-probe,SMQ_HAVE_ALLOC_QUEUE,linux/blk-mq.h,blk_mq_alloc_queue) \
 	$(call smq-probe,SMQ_HAVE_FREEZE_FLAGS,linux/blk-mq.h,memflags) \
 	$(call smq-probe,SMQ_HAVE_RQ_LIST,linux/blk-mq.h,struct rq_list *rl) \
 	$(call smq-probe,SMQ_HAVE_VIRTQUEUE_INFO,linux/virtio_config.h,struct virtqueue_info) \
@@ -48,5 +49,5 @@ subdir-ccflags-y += \
 	$(if $(wildcard $(srctree)/include/linux/blk-mq-virtio.h),-DSMQ_HAVE_BLK_MQ_VIRTIO) \
 	$(if $(filter 6.1,$(VERSION).$(PATCHLEVEL)),-DSMQ_HAVE_PASSTHROUGH_STATS) \
 	$(if $(filter 6.1 6.12 7.2,$(if $(smq-backports),,$(VERSION).$(PATCHLEVEL))), \
-		$(call smq-probe,SMQ_CAN_HOLD=1,linux/blk-mq.h,struct sbitmap_queue bitmap_tags) \
+		$(call smq-probe,SMQ_CAN_OWN=1,linux/blk-mq.h,struct sbitmap_queue bitmap_tags) \
 		$(call smq-probe,SMQ_CAN_PREPARE=1,scsi/scsi_cmnd.h,struct delayed_work abort_work))

@@ -371,10 +371,9 @@ static void follow_path(void)
 }
 
 /* Runs on a separate stack, because the thread's stack may have overflowed. */
-static void fault(int unused)
+static void fault(int number)
 {
-	(void)unused;
-	explore_fail("access to unmapped memory");
+	explore_fail(number == SIGFPE ? "division by zero" : "access to unmapped memory");
 }
 
 static void catch_faults(void)
@@ -385,6 +384,7 @@ static void catch_faults(void)
 	sigaltstack(&stack, NULL);
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
+	sigaction(SIGFPE, &action, NULL);
 }
 
 void explore(struct explore *what)

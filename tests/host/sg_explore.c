@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Explores a slot's run in smq_sg, from the SQE to its CQE, in every interleaving: places, waiting
- * and the dispatcher, held requests, and which context posts the CQE. cut.py has taken the types
+ * and the dispatcher, idle requests, and which context posts the CQE. cut.py has taken the types
  * and functions out of the module's files, unchanged. io_uring, the block layer, the mid-layer, the
  * device and the workqueue are models. Built and run by test_sg_explore.py.
  *
@@ -10,17 +10,21 @@
  * Threads: rN: a task on a CPU of its own that runs a slot of its own N times, each time after the
  * CQE of the run before; rN@F: a slot of file F. cancel=S: cancels the waiting run of slot S at any
  * time. collect: all idle requests are given back, at any time, as for a task that needs a tag.
- * look: the periodic look, at any time. timeouts: the block layer's scan for commands that are in
- * flight for too long. other: block I/O has a tag for a while, at any time. contended: block I/O
- * waits for a place, at any time. end: one of the commands of taken=N ends, at any time.
+ * scan: the scan of idle requests, once, at any time. scans: the scan, whenever it is scheduled.
+ * ask: a program asks how many requests its file may keep. timeouts: the block layer's scan for
+ * commands that are in flight for too long. freeze: the own queue is frozen, at any time, and the
+ * scan runs until it is; unfreezes it. freeze-device: the same with the device's queue. block: the
+ * device is blocked for a while. other: block I/O has a tag for a while, at any time. contended:
+ * block I/O waits for a place, at any time. end: one of the commands of taken=N ends, at any time.
  * Options: depth=N: the queue depth. taken=N: commands that do not end have N of the places.
  * keep=1: CPUs keep places. tags=N: how many requests there are; without it as many as tasks.
- * files=N. hold=1: slots hold their requests. allocs=N: runs may allocate at most N requests.
+ * files=N. own=1: the node has a queue of its own. allocs=N: runs may allocate at most N requests.
  * bad=N: the first N commands do not end with GOOD. at_once=N: the first N commands end before
- * queue_rq() returns. refuse=N: N commands are not taken by a straight issue. idle=1: every idle
- * request has been idle for too long. timer=1: the dispatcher also runs periodically.
+ * queue_rq() returns. refuse=N: the device takes N commands only later. idle=1: every idle request
+ * has been idle for too long. migrate=1: after each run its task goes to the other CPU. timer=1:
+ * the dispatcher also runs periodically.
  * A thread for each tag ends the commands; one thread runs the dispatcher. If a run may find no
- * tag, one thread is the look while a task sleeps for a tag.
+ * tag, one thread is the scan while a task sleeps for a tag.
  */
 #include "sg_types.h"
 
@@ -32,15 +36,16 @@
 
 static struct explore_rcu *explore_rcu(void)
 {
-	static struct explore_rcu none;
-
-	return &none;
+	return &world.rcu;
 }
 
-static void looker(int unused);
-static void looker_for_sleepers(int unused);
-static void scanner(int unused);
+static void scan_once(int unused);
+static void scan_worker(int unused);
+static void scan_for_sleepers(int unused);
+static void asker(int unused);
+static void timeouts(int unused);
 static void contender(int unused);
+static void blocker(int unused);
 
 /* True if no other thread writes the memory, or no other reads it. */
 static bool explore_needs_no_step(const void *at)
@@ -48,21 +53,26 @@ static bool explore_needs_no_step(const void *at)
 	int f, i;
 
 	for (f = 0; f < FILES; f++) {
-		if (IS_IN(at, world.fd[f].slots) || IS_IN(at, world.fd[f].held.limit))
+		if (IS_IN(at, world.fd[f].slots) || IS_IN(at, world.fd[f].own))
 			return true;
+		if (IS_IN(at, world.fd[f].pool.limit))
+			return !has_thread(scan_once) && !has_thread(scan_worker) &&
+			       !has_thread(asker);
 	}
 	for (i = 0; i < TAGS; i++) {
 		if (IS_IN(at, world.tag[i].scmd.jiffies_at_alloc))
-			return !has_thread(looker) && !has_thread(looker_for_sleepers);
+			return !has_thread(scan_once) && !has_thread(scan_worker) &&
+			       !has_thread(scan_for_sleepers);
 		if (IS_IN(at, world.tag[i].rq.state))
-			return !has_thread(scanner);
+			return !has_thread(timeouts);
 	}
 	if (IS_IN(at, world.sg.depth.yield) || IS_IN(at, world.sg.depth.yield_until) ||
 	    IS_IN(at, world.sg.depth.yield_seen) || IS_IN(at, world.sg.depth.restarts))
 		return !has_thread(contender);
 	return IS_IN(at, world.sdev.queue_depth) || IS_IN(at, world.sg.depth.keep) ||
-	       IS_IN(at, world.sg.depth.claimed) || IS_IN(at, world.hctx.state) ||
-	       IS_IN(at, world.task) || IS_IN(at, world.signal);
+	       IS_IN(at, world.sg.depth.claimed) || IS_IN(at, world.hctx) ||
+	       IS_IN(at, world.task) || IS_IN(at, world.signal) || IS_IN(at, world.sg.pool.share) ||
+	       IS_IN(at, world.sdev.budget_map);
 }
 
 /* What explore_kernel.h does not have. */
@@ -70,6 +80,7 @@ static bool explore_needs_no_step(const void *at)
 #define BUILD_BUG_ON(cond)		((void)sizeof(char[1 - 2 * !!(cond)]))
 /* A step, like a plain write. */
 #define smp_store_release(at, value)	WRITE_ONCE(*(at), value)
+/* Two steps: what the caller then does with plain accesses comes later. */
 #define xchg(at, value)						\
 	({							\
 		__typeof__(*(at)) __old;			\
@@ -77,20 +88,29 @@ static bool explore_needs_no_step(const void *at)
 		explore_step("xchg " #at);			\
 		__old = *(at);					\
 		*(at) = (value);				\
+		explore_step("after xchg");			\
 		__old;						\
 	})
 #define test_and_set_bit_lock(nr, word)	test_and_set_bit(nr, word)
 #define clear_bit_unlock(nr, word)	clear_bit(nr, word)
 #define array_index_nospec(i, size)	(i)
 #define cond_resched()			((void)0)
-#define raw_smp_processor_id()		((u32)explore_self())
+#define raw_smp_processor_id()		((u32)world.cpu[explore_self()])
 #define raw_cpu_ptr(kept)		(&(kept)[explore_self() & 1])
 #define per_cpu_ptr(kept, cpu)		(&(kept)[cpu])
 #define for_each_possible_cpu(cpu)	for ((cpu) = 0; (cpu) < 2; (cpu)++)
 #define num_online_cpus()		(set.keep ? 1 : 1024)
 #define percpu_ref_is_dying(ref)	((ref)->dying)
+#define percpu_ref_tryget_live_rcu(ref)	percpu_ref_tryget_live(ref)
+#define blk_queue_pm_only(q)		false
+#define blk_queue_quiesced(q)		false
+#define smqsg_own_limits_match(own, q)	true
+#define smq_rq_has_tag(rq)		((void)0)
+#define blk_mq_cleanup_rq(rq)		((void)0)
+#define blk_mq_end_request(rq, status)	EXPLORE_EXPECT(0)
+#define smqsg_bell_is_due(rq)		false
+#define spin_lock_init(lock)		((void)(lock))
 #define scsi_target(sdev)		(&(struct scsi_target){ false })
-#define delayed_work_pending(work)	((work)->due || (work)->later)
 #define smqsg_wq			0
 #define smqsg_send_wq			1
 #define IS_DUE(delay)			((delay) < SMQSG_LOOK)
@@ -99,6 +119,27 @@ static void queue_delayed_work(int wq, struct delayed_work *work, unsigned long 
 {
 	if (!work->due && !work->later)
 		*(IS_DUE(delay) ? &work->due : &work->later) = true;
+}
+
+static bool delayed_work_pending(const struct delayed_work *work)
+{
+	explore_step("delayed_work_pending");
+	return work->due || work->later;
+}
+
+static bool percpu_ref_tryget_live(struct percpu_ref *ref)
+{
+	explore_step("percpu_ref_tryget_live");
+	if (ref->dying)
+		return false;
+	ref->count++;
+	return true;
+}
+
+static void percpu_ref_put(struct percpu_ref *ref)
+{
+	EXPLORE_EXPECT(ref->count > 0);
+	ref->count--;
 }
 
 static void mod_delayed_work(int wq, struct delayed_work *work, unsigned long delay)
@@ -122,7 +163,7 @@ static int tag_number(struct request *rq)
 
 /* The block layer: requests. */
 
-static struct request *find_tag(blk_opf_t opf)
+static struct request *find_tag(struct request_queue *q, blk_opf_t opf)
 {
 	int i;
 
@@ -132,8 +173,9 @@ static struct request *find_tag(blk_opf_t opf)
 		if (world.allocated[i])
 			continue;
 		world.allocated[i] = true;
-		*tag = (struct tag){ .rq = { .q = &world.queue, .mq_hctx = &world.hctx,
-			.internal_tag = -1, .cmd_flags = opf, .ref.counter = 1,
+		q->q_usage_counter.count++;
+		*tag = (struct tag){ .rq = { .q = q, .cmd_flags = opf, .ref.counter = 1,
+			.mq_hctx = &world.hctx[world.cpu[explore_self()] % HWQS],
 			.rq_flags = SMQ_RQF_OF_TAG } };
 		return &tag->rq;
 	}
@@ -149,6 +191,11 @@ static bool tag_is_free(long unused)
 	return i < set.tags;
 }
 
+static bool request_is_free(long unused)
+{
+	return tag_is_free(0) && !world.queue.q_usage_counter.dying;
+}
+
 static struct request *scsi_alloc_request(struct request_queue *q, blk_opf_t opf,
 					  blk_mq_req_flags_t flags)
 {
@@ -157,12 +204,12 @@ static struct request *scsi_alloc_request(struct request_queue *q, blk_opf_t opf
 	if (!(flags & BLK_MQ_REQ_NOWAIT)) {
 		explore_step("look for a tag");
 		world.tags.bitmap_tags.ws_active.counter++;
-		explore_wait(tag_is_free, 0, "sleep for a tag");
+		explore_wait(request_is_free, 0, "sleep for a tag");
 		world.tags.bitmap_tags.ws_active.counter--;
-		return find_tag(opf);
+		return find_tag(q, opf);
 	}
 	explore_step("allocate a request");
-	rq = find_tag(opf);
+	rq = q->q_usage_counter.dying ? NULL : find_tag(q, opf);
 	if (!rq)
 		return ERR_PTR(-EAGAIN);
 	/* The promise that this number of new requests is enough. */
@@ -176,6 +223,7 @@ static void put_request(struct request *rq)
 		EXPLORE_EXPECT(world.allocated[tag_number(rq)]);
 		EXPLORE_EXPECT(!world.with_device[tag_number(rq)]);
 		world.allocated[tag_number(rq)] = false;
+		percpu_ref_put(&rq->q->q_usage_counter);
 	}
 }
 
@@ -196,7 +244,7 @@ static void start_request(struct request *rq)
 	world.runs[nr]++;
 	world.sdev.iorequest_cnt.counter++;
 	explore_step("queue_rq");
-	EXPLORE_EXPECT(world.allocated[nr] && !world.with_device[nr]);
+	EXPLORE_EXPECT(world.allocated[nr] && !world.with_device[nr] && !world.quiet);
 	/* Places bound the commands of this module with the device. */
 	EXPLORE_EXPECT(++world.inflight <= set.depth - set.taken + world.given_back);
 	scmd->result = 0;
@@ -218,51 +266,50 @@ static void end_request(struct request *rq)
 		blk_mq_free_request(rq);
 }
 
-static bool direct_issue(struct request *rq)
+/* The mid-layer's functions for direct.c: state of the device, then queuecommand. */
+static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
+	/* An idle request is used only on the CPU whose hctx it has. */
+	EXPLORE_EXPECT(hctx == &world.hctx[world.cpu[explore_self()] % HWQS]);
+	if (has_thread(blocker)) {
+		explore_step("state of the device");
+		if (world.blocked)
+			return BLK_STS_RESOURCE;
+	}
 	if (world.refusals) {
 		world.refusals--;
-		return false;
+		return BLK_STS_RESOURCE;
 	}
-	start_request(rq);
+	start_request(bd->rq);
 	if (world.at_once) {
 		world.at_once--;
-		end_request(rq);
+		end_request(bd->rq);
 	}
-	return true;
+	return BLK_STS_OK;
 }
 
-static bool smqsg_direct_issue(struct request *rq, int *token)
+static int get_budget(struct request_queue *q)
 {
-	return direct_issue(rq);
+	return 0;
 }
 
-static bool smqsg_direct_issue_fresh(struct request *rq, int *token)
+static const struct blk_mq_ops mq_ops = { .queue_rq = queue_rq, .get_budget = get_budget };
+
+static bool device_is_running(long unused)
 {
-	return direct_issue(rq);
+	return !world.blocked;
 }
 
+/* The block layer sends a request later if the device is blocked. */
 static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 {
+	if (has_thread(blocker))
+		explore_wait(device_is_running, 0, "dispatch");
 	start_request(rq);
 }
 
-#define blk_mq_run_hw_queue(hctx, async)	((void)0)
 #define queue_for_each_hw_ctx(q, at, i)		\
-	for ((i) = 0, (at) = &world.hctx; !(i); (i)++)
-#define percpu_ref_tryget(ref)			true
-#define percpu_ref_put(ref)			((void)(ref))
-
-struct blk_plug {
-	int unused;
-};
-
-static struct {
-	struct blk_plug *plug;
-} task_on_cpu = { (void *)1 }, *current = &task_on_cpu;
-
-#define blk_start_plug(plug)		((void)0)
-#define blk_finish_plug(plug)		((void)0)
+	for ((i) = 0; (at) = &world.hctx[(i) % HWQS], (i) < HWQS; (i)++)
 
 /* io_uring, and what is not explored. */
 
@@ -273,18 +320,14 @@ static struct {
 #define smqsg_poll_ended(ended, ioucmd)	((void)0)
 #define smqsg_buffer_put(buffer)	((void)0)
 #define smqsg_slot_vary(io, run)	(-EINVAL)
-#define smqsg_held_arm(held, rq)	((void)0)
-#define smqsg_held_vary(io, held, rq)	((held)->as_slot = true)
 #define smqsg_slot_failed(io, status, scmd, error)	((scmd)->result)
 #define smqsg_batch_end(batch, io, result)	((void)0)
-#define smqsg_held_look_later(sg)	((void)0)
-#define scsi_prot_sg_count(scmd)	0
 #define scsi_device_get(sdev)		0
 #define scsi_device_put(sdev)		((void)0)
 #define smqsg_io_put(io)		((void)(io))
 
 static void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq,
-				    struct smqsg_slot *slot, struct bio *bio, u32 varied)
+				    struct smqsg_slot *slot, u32 varied)
 {
 	rq->end_io_data = io;
 }
@@ -354,6 +397,8 @@ static void runner(int arg)
 		/* One CQE for each SQE, and the slot can be run again. */
 		EXPLORE_EXPECT(world.cqes[nr] == cqes + 1);
 		EXPLORE_EXPECT(!(world.busy[arg >> 8] >> nr & 1));
+		if (set.migrate)
+			world.cpu[explore_self()] ^= 1;
 	}
 }
 
@@ -402,10 +447,38 @@ static void canceller(int slot)
 	}
 }
 
-static void looker(int unused)
+static void scan_once(int unused)
 {
-	explore_step("look");
-	smqsg_held_look_all(&world.sg);
+	explore_step("scan");
+	smqsg_pool_give_back(&world.sg);
+}
+
+/* Whether the scan is scheduled, and something can still come of it. */
+static bool scan_is_due(long unused)
+{
+	const struct delayed_work *scan = &world.sg.pool.scan;
+	int i;
+
+	if (!scan->due && !scan->later)
+		return false;
+	if (world.own.q_usage_counter.dying)
+		return true;
+	for (i = 0; i < what.nr; i++) {
+		if (what.threads[i].run == runner &&
+		    world.cqes[what.threads[i].arg & 15] < (what.threads[i].arg >> 4 & 15))
+			return true;
+	}
+	return false;
+}
+
+static void scan_worker(int unused)
+{
+	for (;;) {
+		explore_wait(scan_is_due, 0, "work: scan");
+		world.sg.pool.scan.due = false;
+		world.sg.pool.scan.later = false;
+		smqsg_pool_scan(&world.sg.pool.scan.work);
+	}
 }
 
 static bool tag_is_wanted(long unused)
@@ -413,23 +486,59 @@ static bool tag_is_wanted(long unused)
 	return world.tags.bitmap_tags.ws_active.counter && !tag_is_free(0);
 }
 
-/* The look, which comes again and again while a task sleeps for a tag. */
-static void looker_for_sleepers(int unused)
+/* The scan, which comes again and again while a task sleeps for a tag. */
+static void scan_for_sleepers(int unused)
 {
 	for (;;) {
-		explore_wait(tag_is_wanted, 0, "look");
-		smqsg_held_look_all(&world.sg);
+		explore_wait(tag_is_wanted, 0, "scan");
+		smqsg_pool_give_back(&world.sg);
 	}
+}
+
+static void asker(int unused)
+{
+	explore_step("ask");
+	smqsg_pool_limit(&world.fd[0]);
+}
+
+static bool is_frozen(long of)
+{
+	return !((struct percpu_ref *)of)->count;
+}
+
+static void freezer(int of_device)
+{
+	struct request_queue *q = of_device ? &world.queue : &world.own;
+
+	explore_step("freeze");
+	q->q_usage_counter.dying = true;
+	explore_wait(is_frozen, (long)&q->q_usage_counter, "is frozen");
+	explore_step("unfreeze");
+	/* No command of this module is with the device while its queue is frozen. */
+	EXPLORE_EXPECT(!of_device || !world.inflight);
+	q->q_usage_counter.dying = false;
+}
+
+/* As scsi_internal_device_block(): no command is sent after the grace period. */
+static void blocker(int unused)
+{
+	explore_step("block");
+	world.blocked = true;
+	synchronize_rcu();
+	world.quiet = true;
+	explore_step("unblock");
+	world.quiet = false;
+	world.blocked = false;
 }
 
 static void collector(int unused)
 {
 	explore_step("collect");
-	smqsg_held_give_back_all(&world.sg);
+	smqsg_pool_give_back_all(&world.sg);
 }
 
 /* The block layer's scan for commands that are in flight for too long. */
-static void scanner(int unused)
+static void timeouts(int unused)
 {
 	int i, run;
 
@@ -478,7 +587,7 @@ static void other_user(int unused)
 	struct request *rq;
 
 	explore_wait(tag_is_free, 0, "block I/O gets a tag");
-	rq = find_tag(REQ_OP_DRV_IN);
+	rq = find_tag(&world.queue, REQ_OP_DRV_IN);
 	explore_step("block I/O ends");
 	put_request(rq);
 }
@@ -490,6 +599,7 @@ static void begin_file(struct smqsg_fd *fd, int nr)
 	fd->sg = &world.sg;
 	fd->sdev = &world.sdev;
 	fd->q = &world.queue;
+	fd->own = set.own ? &world.own : NULL;
 	fd->slots = (struct smqsg_fd_slots){ .array = world.slot[nr], .busy = &world.busy[nr],
 		.status = world.status[nr], .status_stride = sizeof(struct smq_sg_status),
 		.nr = SLOTS };
@@ -497,20 +607,12 @@ static void begin_file(struct smqsg_fd *fd, int nr)
 		world.slot[nr][i].cdb_len = 1;
 		world.slot[nr][i].timeout = 1000;
 		world.slot[nr][i].bioless = true;
-		world.slot[nr][i].hold = set.hold;
 	}
 	INIT_LIST_HEAD(&fd->wait.queue);
 	fd->wait.turn = SMQSG_NO_SLOT;
-	for (i = 0; i <= ENTRIES; i++) {
-		world.entries[nr][i].slot = SMQSG_HELD_FREE;
-		world.entries[nr][i].next = i && i < ENTRIES ? i + 1 : 0;
-	}
-	fd->held.entries = world.entries[nr];
-	fd->held.nr = ENTRIES;
-	fd->held.share = 100;
-	fd->held.limit = min(set.depth / set.files, ENTRIES);
-	fd->held.free = 1;
-	list_add_tail(&fd->held.sibling, &world.sg.held.files);
+	smqsg_pool_open(fd);
+	fd->pool.limit = set.depth / set.files;
+	list_add_tail(&fd->sibling, &world.sg.files);
 }
 
 static void begin(void)
@@ -522,13 +624,28 @@ static void begin(void)
 	INIT_LIST_HEAD(&world.sg.wait.files);
 	INIT_LIST_HEAD(&world.sg.wait.scans);
 	INIT_LIST_HEAD(&world.sg.wait.sharers);
-	INIT_LIST_HEAD(&world.sg.held.files);
-	world.sg.held.share = 100;
+	INIT_LIST_HEAD(&world.sg.files);
+	world.sg.pool.share = 100;
+	world.sg.pool.tags = &world.kept_tags.tags;
+	world.kept_tags.tags.set = &world.tag_set;
+	world.kept_tags.tags.nr = HWQS;
+	world.tag_set.queue_depth = set.depth;
+	world.queue.mq_ops = &mq_ops;
+	world.own.mq_ops = &mq_ops;
 	world.shost.starved_list.next = &world.shost.starved_list;
 	world.sdev.host = &world.shost;
 	world.sdev.request_queue = &world.queue;
 	world.sdev.queue_depth = set.depth;
-	world.hctx.tags = &world.tags;
+	for (i = 0; i < HWQS; i++)
+		world.hctx[i] = (struct blk_mq_hw_ctx){ .queue_num = i, .tags = &world.tags };
+	for (i = 0; i < EXPLORE_THREADS; i++)
+		world.cpu[i] = i;
+	/* As smqsg_io_init(). */
+	for (i = 0; i < SLOTS; i++) {
+		INIT_LIST_HEAD(&world.io[i].idle.entry);
+		INIT_LIST_HEAD(&world.io[i].waiter.entry);
+		world.io[i].token = -1;
+	}
 	world.task.signal = &world.signal;
 	for (i = 0; i < set.files; i++)
 		begin_file(&world.fd[i], i);
@@ -540,10 +657,28 @@ static void begin(void)
 	world.refusals = set.refuse;
 }
 
+/* Checks that a file's idle requests, and only these, are counted. Returns how many there are. */
+static int end_pool(struct smqsg_fd *fd, int kept[HWQS])
+{
+	struct smqsg_idle *idle;
+	int count = 0;
+
+	list_for_each_entry(idle, &fd->pool.idle, entry) {
+		if (!idle->rq)
+			continue;
+		EXPLORE_EXPECT(world.allocated[tag_number(idle->rq)]);
+		kept[idle->rq->mq_hctx->queue_num]++;
+		count++;
+	}
+	EXPLORE_EXPECT(count == fd->pool.used.counter);
+	return count;
+}
+
 /* Checks what must be true when all threads have ended or wait for ever. */
 static void end(void)
 {
-	int i, f, held = 0, kept = world.kept[0].counter + world.kept[1].counter;
+	int i, f, idle = 0, hwqs[HWQS] = { 0 };
+	int kept = world.kept[0].counter + world.kept[1].counter;
 
 	/* All places are free, or kept by CPUs; none is lost. */
 	EXPLORE_EXPECT(world.sg.depth.inflight.counter == kept + set.taken - world.given_back);
@@ -556,34 +691,28 @@ static void end(void)
 				       (what.threads[i].arg >> 4 & 15));
 	}
 	for (f = 0; f < set.files; f++) {
-		u32 used = 0;
-
 		EXPLORE_EXPECT(world.fd[f].depth.inflight.counter ==
 			       (f ? 0 : set.taken - world.given_back));
 		EXPLORE_EXPECT(!world.fd[f].wait.queued && !world.busy[f]);
-		/* A used entry has the idle request of its slot. */
-		for (i = 1; i <= ENTRIES; i++) {
-			const struct smqsg_held *entry = &world.entries[f][i];
-
-			EXPLORE_EXPECT((entry->slot != SMQSG_HELD_FREE) == !!entry->rq);
-			used += !!entry->rq;
-			if (entry->rq)
-				EXPLORE_EXPECT(world.allocated[tag_number(entry->rq)]);
-		}
-		EXPLORE_EXPECT(used == world.fd[f].held.used);
-		held += used;
+		idle += end_pool(&world.fd[f], hwqs);
 	}
-	/* All other requests are free. */
+	for (i = 0; i < HWQS; i++)
+		EXPLORE_EXPECT(hwqs[i] == world.kept_tags.tags.used[i].counter);
+	/* While requests are kept, the scan is scheduled. */
+	EXPLORE_EXPECT(!idle || world.sg.pool.scan.due || world.sg.pool.scan.later);
+	/* All other requests are free, and the device's queue has no reference. */
+	EXPLORE_EXPECT(world.own.q_usage_counter.count == idle);
+	EXPLORE_EXPECT(!world.queue.q_usage_counter.count);
 	for (i = 0; i < set.tags; i++)
-		held -= world.allocated[i];
-	EXPLORE_EXPECT(!held);
+		idle -= world.allocated[i];
+	EXPLORE_EXPECT(!idle);
 }
 
 static const struct explore_option options[] = {
-	{ "depth", &set.depth }, { "tags", &set.tags }, { "hold", &set.hold }, { "bad", &set.bad },
+	{ "depth", &set.depth }, { "tags", &set.tags }, { "own", &set.own }, { "bad", &set.bad },
 	{ "at_once", &set.at_once }, { "refuse", &set.refuse }, { "keep", &set.keep },
 	{ "allocs", &set.allocs }, { "timer", &set.timer }, { "files", &set.files },
-	{ "idle", &set.idle }, { "taken", &set.taken },
+	{ "idle", &set.idle }, { "taken", &set.taken }, { "migrate", &set.migrate },
 };
 
 static bool parse_thread(const char *word)
@@ -596,10 +725,20 @@ static bool parse_thread(const char *word)
 		thread(canceller, nr);
 	else if (!strcmp(word, "collect"))
 		thread(collector, 0);
-	else if (!strcmp(word, "look"))
-		thread(looker, 0);
+	else if (!strcmp(word, "scan"))
+		thread(scan_once, 0);
+	else if (!strcmp(word, "scans"))
+		thread(scan_worker, 0)->idle = true;
+	else if (!strcmp(word, "ask"))
+		thread(asker, 0);
 	else if (!strcmp(word, "timeouts"))
-		thread(scanner, 0);
+		thread(timeouts, 0);
+	else if (!strcmp(word, "freeze"))
+		thread(freezer, 0);
+	else if (!strcmp(word, "freeze-device"))
+		thread(freezer, 1);
+	else if (!strcmp(word, "block"))
+		thread(blocker, 0);
 	else if (!strcmp(word, "end"))
 		thread(ender, 0);
 	else if (!strcmp(word, "other"))
@@ -630,7 +769,7 @@ int main(int argc, char **argv)
 		thread(device, i)->idle = true;
 	thread(worker, 0)->idle = true;
 	if (set.tags < nr_slots || has_thread(other_user))
-		thread(looker_for_sleepers, 0)->idle = true;
+		thread(scan_for_sleepers, 0)->idle = true;
 	explore(&what);
 	printf("%lu states, %lu steps\n", what.states, what.steps);
 	return 0;

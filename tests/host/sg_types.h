@@ -15,7 +15,7 @@
 #define SLOTS		4
 #define TAGS		4
 #define FILES		2
-#define ENTRIES		2
+#define HWQS		2
 
 typedef signed int s32;
 typedef unsigned int u32, blk_opf_t, blk_mq_req_flags_t, req_flags_t;
@@ -30,7 +30,6 @@ typedef int blk_status_t;
 #define SMQ_SG_MAX_CDB		2
 #define SMQ_SG_MAX_SENSE	8
 #define SMQ_SG_RUN_BUFFER	2
-#define SMQ_CAN_HOLD		1
 #define REQ_OP_DRV_IN		1
 #define REQ_OP_DRV_OUT		2
 #define REQ_POLLED		4
@@ -39,7 +38,11 @@ typedef int blk_status_t;
 #define BLK_MQ_REQ_NOWAIT	1
 #define hash_64(value, bits)		((u64)(value))
 #define BLK_MQ_S_INACTIVE	0
-#define BLK_MQ_S_SCHED_RESTART	1
+#define BLK_MQ_F_TAG_HCTX_SHARED	1
+#define BLK_STS_OK		0
+#define BLK_STS_RESOURCE	9
+#define BLK_STS_DEV_RESOURCE	13
+#define RQF_TIMED_OUT		4
 #define PF_EXITING		1
 #define SIGNAL_GROUP_EXIT	1
 #define EIOCBQUEUED		529
@@ -50,7 +53,6 @@ enum { SMQ_SG_NONE, SMQ_SG_IN, SMQ_SG_OUT };
 enum rq_end_io_ret { RQ_END_IO_NONE, RQ_END_IO_FREE };
 
 #define SMQ_END_IO(name, rq, error)	enum rq_end_io_ret name(struct request *rq, int error)
-#define SMQ_CALL_END_IO(rq, error)	((rq)->end_io(rq, error))
 
 /* Delayed work: @due: it runs; @later: it runs once its delay has passed. */
 struct work_struct {
@@ -63,8 +65,21 @@ struct delayed_work {
 	bool later;
 };
 
+/* A reference count: @dying: the queue is being frozen. */
 struct percpu_ref {
+	signed char count;
 	bool dying;
+};
+
+struct sbitmap_word {
+	unsigned long cleared;
+};
+
+/* Its depth is 0 here: so each token comes from get_budget(). */
+struct sbitmap {
+	unsigned int depth;
+	unsigned int shift;
+	struct sbitmap_word *map;
 };
 
 struct sbitmap_queue {
@@ -77,11 +92,31 @@ struct blk_mq_tags {
 
 struct blk_mq_hw_ctx {
 	unsigned long state;
+	unsigned int queue_num;
 	struct blk_mq_tags *tags;
 };
 
+struct blk_mq_tag_set {
+	unsigned int queue_depth;
+	unsigned int flags;
+};
+
+struct request;
+struct request_queue;
+
+struct blk_mq_queue_data {
+	struct request *rq;
+	bool last;
+};
+
+struct blk_mq_ops {
+	blk_status_t (*queue_rq)(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd);
+	void (*commit_rqs)(struct blk_mq_hw_ctx *hctx);
+	int (*get_budget)(struct request_queue *q);
+};
+
 struct request_queue {
-	void *elevator;
+	const struct blk_mq_ops *mq_ops;
 	struct percpu_ref q_usage_counter;
 };
 
@@ -97,24 +132,17 @@ struct request {
 	void *end_io_data;
 	atomic_t ref;
 	int state;
-	int internal_tag;
 	blk_opf_t cmd_flags;
 	req_flags_t rq_flags;
-};
-
-struct scsi_sdb {
-	struct {
-		unsigned int orig_nents;
-	} table;
 };
 
 struct scsi_cmnd {
 	int result;
 	u32 resid_len;
-	void *host_scribble;
+	u32 sense_len;
+	int retries;
+	int budget_token;
 	unsigned long jiffies_at_alloc;
-	unsigned int extra_len;
-	struct scsi_sdb sdb;
 };
 
 /* A tag: its request and, behind it, its command. */
@@ -131,8 +159,10 @@ struct scsi_device {
 	struct Scsi_Host *host;
 	struct request_queue *request_queue;
 	unsigned int queue_depth;
+	struct sbitmap budget_map;
 	atomic_t restarts;
 	atomic_t iorequest_cnt;
+	atomic_t device_blocked;
 };
 
 struct scsi_target {
@@ -184,15 +214,18 @@ struct smqsg_dev {
 	struct smqsg_dev_depth depth;
 	spinlock_t lock;	/* protects the queues of all files */
 	struct smqsg_dev_wait wait;
-	struct smqsg_dev_held held;
+	struct smqsg_dev_pool pool;
+	struct list_head files;
 };
 
 struct smqsg_fd {
 	struct smqsg_dev *sg;
 	struct scsi_device *sdev;
 	struct request_queue *q;
+	struct request_queue *own;
 	struct smqsg_fd_slots slots;
-	struct smqsg_fd_held held;
+	struct smqsg_fd_pool pool;
+	struct list_head sibling;
 	struct smqsg_fd_depth depth;
 	struct smqsg_fd_wait wait;
 	struct {
@@ -202,10 +235,10 @@ struct smqsg_fd {
 
 #define SMQSG_NO_SLOT		U32_MAX
 #define SMQSG_MOST_WAITING	1024
-#define SMQSG_HELD_FREE		U32_MAX
-#define SMQSG_HELD_SEGMENTS	2
-#define SMQSG_HELD_IDLE		(set.idle ? -1L : 1L)
-#define SMQSG_HELD_SCAN		1
+#define SMQSG_POOL_TAGS(depth)	(depth)
+#define SMQSG_POOL_IDLE		(set.idle ? -1L : 1L)
+#define SMQSG_POOL_SCAN		1
+#define SMQSG_POOL_SCAN_ALL	1
 #define SMQSG_KEEP		32U
 #define SMQSG_SHARERS		16
 #define SMQSG_YIELD		2
@@ -226,15 +259,24 @@ static struct {
 	struct smqsg_slot slot[FILES][SLOTS];
 	struct smq_sg_status status[FILES][SLOTS];
 	unsigned long busy[FILES];
-	struct smqsg_held entries[FILES][ENTRIES + 1];
 	struct smqsg_io io[SLOTS];
 	struct io_uring_cmd ioucmd[SLOTS];
 	atomic_t kept[2];
 	struct Scsi_Host shost;
 	struct scsi_device sdev;
-	struct request_queue queue;
-	struct blk_mq_hw_ctx hctx;
+	struct request_queue queue;	/* the device's */
+	struct request_queue own;	/* the node's own */
+	struct blk_mq_hw_ctx hctx[HWQS];
 	struct blk_mq_tags tags;
+	struct blk_mq_tag_set tag_set;
+	struct {
+		struct smqsg_tags tags;
+		atomic_t used[HWQS];
+	} kept_tags;
+	struct explore_rcu rcu;
+	unsigned char cpu[EXPLORE_THREADS];	/* the CPU that a thread is on */
+	bool blocked;			/* the device takes no command */
+	bool quiet;			/* whoever blocked it relies on that */
 	struct signal_struct signal;
 	struct task_struct task;
 	struct tag tag[TAGS];
@@ -255,7 +297,8 @@ static struct {
 } world;
 
 static struct {
-	int depth, tags, hold, bad, at_once, refuse, keep, allocs, timer, files, idle, taken;
+	int depth, tags, own, bad, at_once, refuse, keep, allocs, timer, files, idle, taken;
+	int migrate;
 } set = { .depth = 2, .allocs = 100, .files = 1 };
 
 static int nr_slots;

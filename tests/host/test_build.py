@@ -210,4 +210,4 @@ def test_reuse_of_requests_needs_a_checked_kernel(tmp_path, kernel, suse, versio
          "objtree=.", f"CONFIG_SUSE_KERNEL={suse}", "none"], capture_output=True, text=True,
         check=True, timeout=LIMIT)
     flags = done.stdout.split()
-    assert ("-DSMQ_CAN_HOLD=1" in flags, "-DSMQ_CAN_PREPARE=1" in flags) == (checked, checked)
+    assert ("-DSMQ_CAN_OWN=1" in flags, "-DSMQ_CAN_PREPARE=1" in flags) == (checked, checked)

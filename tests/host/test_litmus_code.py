@@ -34,15 +34,14 @@ WITHOUT = {
     ("drivers/core/stats.c", "smq_sum_hwq"): "statistics; no other data depends on them",
     ("drivers/ram/device.c", "ram_book_link"): "a time; no other data depends on it",
     ("drivers/sg/compat_cmd.c", "smqsg_cmd_alloc"): "one command at a time owns the memory, as in "
-                                                    "held-take.litmus",
+                                                    "sg-idle-take.litmus",
     ("drivers/sg/compat_cmd.c", "smqsg_cmd_free"): "as smqsg_cmd_alloc()",
     ("drivers/sg/compat_data.c", "smqsg_data_small"): "one command at a time owns the page, as in "
-                                                      "held-take.litmus",
+                                                      "sg-idle-take.litmus",
     ("drivers/sg/compat_data.c", "smqsg_small_put"): "as smqsg_data_small()",
     ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; related data has its own barrier",
-    ("drivers/sg/held.c", "smqsg_held_wanted"): "test_and_clear_bit() is fully ordered already; "
-                                                "the barrier pairs with the block layer",
     ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count; no other data depends on it",
+    ("drivers/sg/own.c", "smqsg_own_run_others"): "a count; who sets it to 0 runs the queue",
 }
 
 

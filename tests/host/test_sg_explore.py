@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs of slots in smq_sg in every interleaving, from the SQE to the CQE: places, waiting and the
-dispatcher, held requests, and which context posts the CQE. This exploration must also find each
+dispatcher, idle requests, and which context posts the CQE. This exploration must also find each
 planted mistake."""
 
 import pytest
@@ -8,14 +8,16 @@ from world import World
 
 SG = "drivers/sg/"
 RESERVE, DEPTH, KEPT = SG + "reserve.h", SG + "depth.c", SG + "kept.c"
-HELD, HELD_C, END = SG + "held.h", SG + "held.c", SG + "end.c"
-ISSUE, RUN = SG + "issue.c", SG + "run.c"
+POOL, POOL_C, END = SG + "pool.h", SG + "pool.c", SG + "end.c"
+DIRECT, END_H = SG + "direct.c", SG + "end.h"
+ISSUE, ISSUE_H, RUN = SG + "issue.c", SG + "issue.h", SG + "run.c"
 
 WORLD = World("sg", types={
     SG + "slot.h": ["struct smqsg_slot", "struct smqsg_fd_slots"],
     SG + "depth.h": ["struct smqsg_dev_depth", "struct smqsg_fd_depth", "struct smqsg_dev_wait",
                      "struct smqsg_fd_wait", "struct smqsg_waiter"],
-    HELD: ["struct smqsg_held", "struct smqsg_dev_held", "struct smqsg_fd_held"],
+    POOL: ["struct smqsg_idle", "struct smqsg_dev_pool", "struct smqsg_fd_pool"],
+    POOL_C: ["struct smqsg_tags"],
     SG + "io.h": ["struct smqsg_io", "enum"],
 }, functions={
     SG + "slot.h": ["smqsg_slots"],
@@ -30,21 +32,24 @@ WORLD = World("sg", types={
             "smqsg_next", "smqsg_dispatch_one", "smqsg_sleep_for_request",
             "smqsg_dispatch_device", "smqsg_dispatch_all", "smqsg_dispatch"],
     RESERVE: ["smqsg_reserve", "smqsg_unreserve", "smqsg_release"],
-    HELD: ["smqsg_held_maybe_wanted", "smqsg_held_take", "smqsg_held_may_store",
-           "smqsg_held_store"],
-    HELD_C: ["smqsg_held_limit", "smqsg_held_set_limits", "smqsg_held_attach",
-             "smqsg_held_release", "smqsg_held_free_request", "smqsg_held_wanted",
-             "smqsg_held_must_return", "smqsg_held_collect", "smqsg_held_any_wanted",
-             "smqsg_held_scan_due", "smqsg_held_look_all", "smqsg_held_give_back_all"],
-    SG + "end.h": ["smqsg_slot_pdu", "smqsg_slot_post_cqe"],
+    POOL: ["smqsg_idle_take", "smqsg_idle_keep"],
+    POOL_C: ["smqsg_pool_scan_later", "smqsg_pool_scan_soon", "smqsg_pool_set_limits",
+             "smqsg_tags_count", "smqsg_tags_hwq", "smqsg_idle_enter", "smqsg_idle_new",
+             "smqsg_idle_uncount", "smqsg_idle_forget", "smqsg_idle_drop",
+             "smqsg_idle_must_return", "smqsg_pool_collect", "smqsg_pool_any_wanted",
+             "smqsg_pool_scan_due", "smqsg_pool_scan_file", "smqsg_pool_give_back",
+             "smqsg_pool_scan", "smqsg_pool_give_back_all", "smqsg_pool_limit",
+             "smqsg_pool_open"],
+    DIRECT: ["smqsg_direct_budget", "smqsg_direct_enter", "smqsg_direct_issue"],
+    SG + "direct.h": ["smqsg_direct_ended"],
+    END_H: ["smqsg_idle_ended", "smqsg_slot_pdu", "smqsg_slot_post_cqe"],
     END: ["smqsg_slot_alone_ended", "smqsg_slot_finish", "smqsg_slot_result",
-          "smqsg_slot_ended_badly", "smqsg_held_ended_wanted", "smqsg_slot_end",
+          "smqsg_slot_ended_badly", "smqsg_slot_end_as", "smqsg_slot_end", "smqsg_slot_end_own",
           "smqsg_slot_end_unsent"],
-    SG + "issue.h": ["smqsg_request", "smqsg_slot_request", "smqsg_slot_execute",
-                     "smqsg_slot_send", "smqsg_held_issue", "smqsg_slot_issue_as",
-                     "smqsg_slot_issue", "smqsg_slot_start"],
-    ISSUE: ["smqsg_held_first_end", "smqsg_held_issue_first", "smqsg_slot_issue_plugged",
-            "smqsg_slot_issue_direct", "smqsg_request_take_spare"],
+    ISSUE_H: ["smqsg_request", "smqsg_own_request", "smqsg_slot_op", "smqsg_slot_issue_own",
+              "smqsg_slot_issue_as", "smqsg_slot_issue", "smqsg_slot_start"],
+    ISSUE: ["smqsg_own_unsent", "smqsg_slot_issue_plain", "smqsg_slot_issue_alone",
+            "smqsg_request_take_spare"],
     SG + "expire.c": ["smqsg_take_expired", "smqsg_grant_expired", "smqsg_end_waiting_of",
                       "smqsg_cancel_slot", "smqsg_cancel"],
     RUN: ["smqsg_slot_grant", "smqsg_slot_wait", "smqsg_slot_unsent",
@@ -52,7 +57,7 @@ WORLD = World("sg", types={
 })
 
 
-# See sg_explore.c. allocs: each slot needs one new request, and one more after its request was
+# See sg_explore.c. allocs: each task needs one new request, and one more after its request was
 # given back; a run beside give-back may need another one.
 @pytest.mark.parametrize("words, least", [
     ("depth=1 r1 r1", 10000),
@@ -60,20 +65,26 @@ WORLD = World("sg", types={
     ("depth=2 keep=1 taken=1 r1 r1", 10000),        # places that CPUs keep are given back
     ("depth=2 keep=1 taken=1 r2 r1", 100000),
     ("depth=1 files=2 r1 r1@1", 10000),
-    ("depth=1 at_once=1 r1 r1", 5000),
-    ("depth=1 refuse=1 r1 r1", 5000),
+    ("own=1 depth=1 at_once=1 r1 r1", 5000),
+    ("own=1 depth=1 refuse=1 r1 r1", 5000),
     ("depth=1 r1 r1 cancel=1", 20000),
     ("depth=1 timer=1 r1 r1 contended", 50000),     # block I/O waits for a place
+    ("own=1 depth=1 timer=1 r1 r1 contended", 100000),
     ("depth=1 taken=1 end r1 r1", 10000),
     ("tags=1 r1 r1", 5000),                         # the dispatcher sleeps for a tag
-    ("tags=1 r1 other", 1000),
+    ("tags=1 r1 other", 500),
     ("tags=1 r1 r1 cancel=1", 20000),
-    ("hold=1 depth=2 r2 r2 allocs=2", 20000),
-    ("hold=1 depth=2 tags=3 r2 r2 bad=1 allocs=3", 50000),
-    ("hold=1 depth=2 r2 collect allocs=3", 2000),
-    ("hold=1 depth=2 r2 look idle=1 allocs=2", 5000),
-    ("hold=1 r3 timeouts allocs=3 tags=2", 2000),
-    ("hold=1 depth=2 tags=1 r1 r1", 20000)])
+    ("own=1 depth=2 r2 r2 allocs=2", 20000),
+    ("own=1 depth=2 r2 r1 bad=1 allocs=3", 20000),
+    ("own=1 depth=2 r3 migrate=1", 100),
+    ("own=1 depth=2 tags=2 r2 collect", 1000),
+    ("own=1 depth=2 tags=2 r3 scan idle=1 migrate=1", 10000),
+    ("own=1 depth=2 tags=2 r2 scans freeze", 30000),    # the own queue can be frozen
+    ("own=1 depth=2 r2 ask", 500),
+    ("own=1 depth=2 r1 freeze-device", 200),
+    ("own=1 depth=2 r1 block", 200),
+    ("own=1 r3 timeouts allocs=3 tags=2", 1000),
+    ("own=1 depth=2 tags=1 r1 r1", 10000)])
 def test_every_interleaving(words, least):
     """In every interleaving each run ends once, with one CQE; the device never has more commands
     than the depth; no command waits for ever; all places and requests are given back; and no
@@ -83,38 +94,68 @@ def test_every_interleaving(words, least):
 
 # Mistakes: file, text to replace, its replacement, arguments of the exploration that finds the
 # mistake, and text of the check that fails.
-WAITS, LOST, ALLOCS = "waits for ever", "inflight.counter == kept", "world.allocs"
+WAITS, USED = "waits for ever", "fd->pool.used.counter"
 PLANTED = {
-    # One pause, or one command that fails, and slots took entries from each other for ever.
-    "a slot takes the request of another slot": (HELD, """
-    if (unlikely(READ_ONCE(held->slot) != number))
-        return NULL;
-""", "", "hold=1 depth=2 tags=3 r3 r2 bad=1 allocs=3", ALLOCS),
-    "a request is run while the scan for timeouts has it": (HELD, """
-           atomic_read(&rq->ref) == 1)) {
-""", """
-           true)) {
-""", "hold=1 r3 timeouts allocs=3 tags=2", "world.runs[i] == run"),
+    "a request is run while the scan for timeouts has it": (POOL, """
+ atomic_read(&rq->ref) != 1 ||
+""".strip("\n"), " 0 ||", "own=1 r3 timeouts allocs=3 tags=2", "world.runs[i] == run"),
+    "a request is run on another CPU than its hctx's": (POOL, """
+idle->cpu != raw_smp_processor_id() ||
+""".strip("\n"), "0 ||", "own=1 depth=2 r3 migrate=1", "hctx =="),
     "a slot can be run again before its request is stored": (END, """
-    smqsg_held_store(held, rq);
+        ret = smqsg_idle_ended(&io->idle, fd, rq, false);
+    smqsg_slot_result(status, 0, resid);
     smqsg_slot_finish(io, fd, batch, slot, 0);
-    return RQ_END_IO_NONE;
+    return ret;
 """, """
+        smqsg_slot_result(status, 0, resid);
     smqsg_slot_finish(io, fd, batch, slot, 0);
-    smqsg_held_store(held, rq);
-    return RQ_END_IO_NONE;
-""", "hold=1 depth=2 r2 r2 allocs=2", ""),
-    "an idle request is read and then taken, not atomically": (HELD_C, """
-        rq = xchg(&held->rq, NULL);
-        if (rq)
+    if (own)
+        ret = smqsg_idle_ended(&io->idle, fd, rq, false);
+    return ret;
+""", "own=1 depth=2 r2 r2 allocs=2", ""),
+    "an idle request is read and then taken, not atomically": (POOL_C, """
+        rq = xchg(&idle->rq, NULL);
 """, """
-        WRITE_ONCE(held->rq, NULL);
-        if (rq)
-""", "hold=1 depth=2 r2 collect allocs=3", ""),
-    "a command that fails keeps its entry": (END, """
-    if (io->held)
-        smqsg_held_release(io->fd, io->held);
-""", "", "hold=1 depth=2 tags=3 r2 r2 bad=1 allocs=3", ""),
+        WRITE_ONCE(idle->rq, NULL);
+""", "own=1 depth=2 tags=2 r2 collect", ""),
+    "a command that fails still counts its request": (END, """
+    if (own)
+        smqsg_idle_ended(&io->idle, io->fd, rq, true);
+""", "", "own=1 depth=2 r2 r1 bad=1 allocs=3", USED),
+    "the scan is scheduled before the request is counted": (POOL_C, """
+    atomic_inc(&fd->pool.used);
+    smqsg_pool_scan_soon(sg);
+""", """
+    smqsg_pool_scan_soon(sg);
+    atomic_inc(&fd->pool.used);
+""", "own=1 depth=2 tags=2 r2 scans freeze", "pool.scan.due"),
+    "the share of no file": (POOL_C, """
+max(files + !atomic_read(&fd->pool.used), 1U)
+""".strip(), "(files + !atomic_read(&fd->pool.used))", "own=1 depth=2 r2 ask", "division by zero"),
+    "the end of a command keeps the device's queue": (END, """
+    if (own)
+        smqsg_direct_ended(fd);
+""", "", "own=1 depth=2 r1 freeze-device", WAITS),
+    "a refused command keeps the device's queue": (DIRECT, """
+out_put:
+    percpu_ref_put(&q->q_usage_counter);
+""", """
+out_put:
+""", "own=1 depth=1 refuse=1 r1 r1", "q_usage_counter.count"),
+    "a command is sent outside the RCU section": (DIRECT, """
+    status = q->mq_ops->queue_rq(hctx, &bd);
+""", """
+    rcu_read_unlock();
+    status = q->mq_ops->queue_rq(hctx, &bd);
+    rcu_read_lock();
+""", "own=1 depth=2 r1 block", "!world.quiet"),
+    "a frozen device gets commands": (DIRECT, """
+    if (unlikely(!percpu_ref_tryget_live_rcu(&q->q_usage_counter)))
+        return false;
+""", """
+    q->q_usage_counter.count++;
+""", "own=1 depth=2 r1 freeze-device", "!world.inflight"),
     "which context posts the CQE is read and then written, not atomically": (ISSUE, """
     return atomic_xchg(&io->cqe_by, SMQSG_CQE_SUBMITTED) != SMQSG_CQE_UNDECIDED;
 """, """

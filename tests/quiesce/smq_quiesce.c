@@ -9,6 +9,7 @@
  *	block	quiesces the queue without freezing it
  *	stop	stops the queue's hardware queues
  *	blocked	sets the device's state to "blocked", which the attribute "state" refuses
+ *	host	blocks the device's host, as a driver does that cannot take commands for a while
  *
  * A write of H:C:T:L to shutdown calls the shutdown operation of the device that the SCSI host
  * belongs to, as a power-off does.
@@ -67,6 +68,17 @@ static void end_blocked(struct scsi_device *sdev)
 	scsi_internal_device_unblock_nowait(sdev, SDEV_RUNNING);
 }
 
+static int begin_host(struct scsi_device *sdev)
+{
+	scsi_block_requests(sdev->host);
+	return 0;
+}
+
+static void end_host(struct scsi_device *sdev)
+{
+	scsi_unblock_requests(sdev->host);
+}
+
 static struct state quiesce = { .begin = scsi_device_quiesce, .end = scsi_device_resume };
 static struct state block = { .begin = begin_block, .end = end_block };
 static struct state stop = { .begin = begin_stop, .end = end_stop };
@@ -74,6 +86,8 @@ static struct state blocked = {
 	.begin = scsi_internal_device_block_nowait,
 	.end = end_blocked,
 };
+
+static struct state blocked_host = { .begin = begin_host, .end = end_host };
 
 static struct scsi_device *find(const char *val)
 {
@@ -143,6 +157,8 @@ module_param_cb(stop, &state_ops, &stop, 0644);
 MODULE_PARM_DESC(stop, "H:C:T:L of the device whose hardware queues to stop; empty: start them");
 module_param_cb(blocked, &state_ops, &blocked, 0644);
 MODULE_PARM_DESC(blocked, "H:C:T:L of the device whose state to set to blocked; empty: unblock it");
+module_param_cb(host, &state_ops, &blocked_host, 0644);
+MODULE_PARM_DESC(host, "H:C:T:L of a device whose host to block; empty: unblock the host");
 
 static int shutdown_set(const char *val, const struct kernel_param *kp)
 {
@@ -201,6 +217,7 @@ static void __exit smq_quiesce_exit(void)
 	end(&block);
 	end(&stop);
 	end(&blocked);
+	end(&blocked_host);
 }
 
 module_init(smq_quiesce_init);

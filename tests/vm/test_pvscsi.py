@@ -18,7 +18,7 @@ import pytest
 from kit import debugfs
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
-from kit.held import quiescer, set_state
+from kit.quiesce import quiescer, set_state
 from kit.host import (ModuleError, find_hosts, load, run, settle, under_way, unload,
                       wait_for)
 from kit.monitor import Monitor

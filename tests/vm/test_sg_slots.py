@@ -13,6 +13,7 @@ import pytest
 from kit import cdb, sgio, smqsg
 from kit.cgroup import memory_cgroup
 from kit.child import ended, spawn
+from kit.host import wait_for
 from kit.memory import PAGE, Memory, OnePage, huge_memory, mprotect
 from kit.numbered import NUMBERED_BLOCKS, numbered_blocks
 from kit.probe import calls
@@ -63,12 +64,16 @@ def test_transfers_do_not_touch_memory_around_them(path, kind):
 
 def test_queue_stats_can_be_turned_off(path):
     """The node has the attribute queue_stats only on Linux 6.1. If it is 0, the block layer does
-    not measure the times of passthrough commands."""
+    not measure the times of passthrough commands on the device's queue."""
     knob = smqsg.CLASS / Path(path).name / "queue_stats"
     assert knob.exists() == os.uname().release.startswith("6.1.")
     if not knob.exists():
         return
     counts = []
+    own = knob.with_name("own_queue")
+    own.write_text("off", encoding="ascii")
+    wait_for("the node's own queue to go",
+             lambda: not smqsg.attr(path, "own_queue_exists"))
     with calls("", "blk_stat_add") as so_far, SlotFile(path, 1) as file:
         if so_far() is None:
             return
@@ -80,6 +85,7 @@ def test_queue_stats_can_be_turned_off(path):
             before = so_far()
             assert all(file.run_one(0).result == 0 for _ in range(64))
             counts.append(so_far() - before)
+    own.write_text("auto", encoding="ascii")
     # The counts include commands of other queues.
     assert counts[1] < 64 <= min(counts[0], counts[2]), counts
 

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
-"""New requests that go straight to a driver without a doorbell for several commands. The block
-layer finds such a request in any tag when it times out, and these requests do not exceed the queue
-depth.
+"""New requests of the node's own queue, which go straight to a driver. The block layer finds such a
+request in any tag when it times out, and these requests do not exceed the queue depth.
 
 A CPU keeps places for its next commands. Commands of other CPUs can take these places.
 """
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
 from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
-from kit.held import quiescer, set_state, without_elevator
+from kit.pool import without_elevator
+from kit.quiesce import quiescer, set_state
 from kit.host import loaded, wait_for
 from kit.memory import Memory
 from kit.numbered import numbered_blocks
@@ -43,13 +43,6 @@ def disks(luns: int = 1, **params):
         for lun in found:
             left_alone(lun)
         yield found
-
-
-def active(lun) -> int | None:
-    """Returns how many requests the block layer counts for a LUN's queue, or None if the kernel has
-    no debugfs of the block layer."""
-    paths = list(Path("/sys/kernel/debug/block", Path(lun.sd).name).glob("hctx*/active"))
-    return sum(int(path.read_text(encoding="ascii")) for path in paths) if paths else None
 
 
 @contextmanager
@@ -136,27 +129,32 @@ def run_one(way: str, path: str) -> None:
 
 
 @pytest.mark.parametrize("way", ("alone", "batch", "adhoc", "sg_io"))
-def test_requests_bypass_the_dispatch_lists_without_an_elevator(way):
-    """Without an elevator a request does not go through the block layer's dispatch lists. With an
-    elevator it does, because it gets its tag only when the block layer dispatches it."""
+def test_requests_bypass_the_dispatch_lists(way):
+    """On the node's own queue a request does not go through the block layer's dispatch lists, with
+    any elevator. On the device's queue under an elevator it does."""
     with disks() as (lun,), calls("", "blk_mq_dispatch_rq_list") as so_far:
         if so_far() is None:
             pytest.skip("this kernel has no kprobes")
         path = smqsg.node(lun)
-        for elevator in ("none", "mq-deadline", "none"):
+        mode = smqsg.CLASS / Path(path).name / "own_queue"
+        for own, elevator in (("on", "none"), ("on", "mq-deadline"), ("off", "mq-deadline")):
             (lun.queue / "scheduler").write_text(elevator, encoding="ascii")
+            mode.write_text(own, encoding="ascii")
+            run_one("sg_io", path)      # asks for the queue
+            wait_for(f"own_queue {own}",
+                     lambda want=own == "on": smqsg.attr(path, "own_queue_exists") == want)
             counts = []
             for _ in range(3):
                 before = so_far()
                 run_one(way, path)
                 counts.append(so_far() - before)
-            assert (min(counts) > 0) == (elevator != "none"), (elevator, counts)
+            assert (min(counts) > 0) == (own == "off"), (own, elevator, counts)
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("state", ("quiesce", "block", "stop"))
+@pytest.mark.parametrize("state", ("quiesce", "block"))
 def test_no_new_request_reaches_a_quiesced_device(state):
-    """No new request reaches a quiesced, blocked or stopped device. When that state is over, each
+    """No new request reaches a quiesced or blocked device. When that state is over, each
     command ends."""
     with disks() as (lun,), quiescer(), opened(smqsg.node(lun), 4) as file, \
             Ring(flags=SETUP_SQE128 | SETUP_CQE32) as wide, Ring() as ring, \
@@ -217,28 +215,6 @@ def test_new_request_shows_no_earlier_result():
                 ring.submit()
                 ring.wait(1 if way == "batch" else TAGS)
                 assert {file.status(slot).resid for slot in range(TAGS, 2 * TAGS)} == {0}, way
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("way", ("alone", "batch"))
-def test_shared_tag_set_counts_commands_in_flight(way):
-    """A LUN's commands count against its share of the host's tags only while they are in flight."""
-    count = TAGS // 4
-    with disks(2) as luns, smqsg.slow(LONG), ExitStack() as stack, Ring() as ring:
-        files = [stack.enter_context(opened(smqsg.node(lun), count)) for lun in luns]
-        for turn in range(3):
-            for file in files:
-                if way == "batch":
-                    file.push_batch(ring, range(count))
-                else:
-                    for slot in range(count):
-                        file.push(ring, slot)
-            ring.submit()
-            assert [active(lun) for lun in luns] in ([count] * 2, [None] * 2), turn
-            assert {res for _, res in ring.wait(2 if way == "batch" else 2 * count)} == {0}
-            wait_for("a count of 0", lambda: [active(lun) or 0 for lun in luns] == [0, 0])
-        for file in files:
-            assert file.memory[:] == bytes(count * BLOCK)
 
 
 def test_depth_is_not_exceeded():

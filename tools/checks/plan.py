@@ -13,19 +13,19 @@ KERNELS = ("6.1", "6.12", "7.2")
 FULL = "6.1"
 AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow", "proof")
 # The files of tests/vm whose smoke tests run on 6.12. These tests show that the kernel boots, loads
-# the modules built for it, and moves data, and that the fast path works with held slots, which
-# smq_sg allows for each kernel separately. Other differences between kernels show on 6.1 and 7.2,
+# the modules built for it, and moves data, and that the fast path works with a request queue of its
+# own, which smq_sg has on some kernels only. Other differences between kernels show on 6.1 and 7.2,
 # the oldest and the newest.
 MIDDLE_KERNEL = "6.12"
-MIDDLE_FILES = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_held", "sg_rings", "sg_slots",
-                "stats", "unload")
+MIDDLE_FILES = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_own", "sg_pool", "sg_rings",
+                "sg_slots", "stats", "unload")
 # The files of tests/vm whose smoke tests do not run on 7.2. Most are about QEMU's devices: this
 # project's drivers for them are the same on each kernel, and smq_sg reaches all other devices
 # through the mid-layer, which other files test. The rest are about load, and about a model that is
 # used only for measurements.
 NEWEST_KERNEL = "7.2"
 NOT_ON_NEWEST = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
-                 "sg_held_life", "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load",
+                 "sg_pool_life", "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load",
                  "storage", "switch_devices", "virtio_corners", "virtio_full", "virtio_tgt")
 # An area that runs only if it is named or part of a turn (--turn). It takes long, for example
 # because a VM inside a VM takes minutes to start. Runs without it test the targets of
@@ -85,9 +85,11 @@ NOT_SANITIZED = (
     # The test reads tags while they change: on a slow kernel it sees a mix of two states.
     "tests/vm/test_sg_depth.py::test_changed_depth_is_never_exceeded",
     # The tests need four CPUs, one of which goes offline, and a limit of 50 ms.
-    "tests/vm/test_sg_held_needs.py",
+    "tests/vm/test_sg_pool_needs.py",
     # The test needs four CPUs, one of which goes offline, and kprobes.
-    "tests/vm/test_sg_held_life.py",
+    "tests/vm/test_sg_pool_life.py",
+    # Times and shares, as in the tests below.
+    "tests/vm/test_sg_own.py::test_block_io_and_passthrough_get_equal_shares",
     # The test needs a full device, and this kernel is too slow to fill it.
     "tests/vm/test_prio.py::test_sync_writes_go_first",
     # These tests measure waits and shares with four CPUs: a slow kernel makes the results useless.
@@ -116,9 +118,9 @@ EXPECTED = {
     "host/bench_states": 180,
     "host/bucket": 27, "host/depth": 18,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
-    "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_held_needs": 85, "vm/sg_held_life": 40,
-    "vm/sg_depth": 120,
-    "vm/pvscsi": 120, "vm/sg_held_tags": 80, "vm/eh": 95, "vm/storage": 105,
+    "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_pool_needs": 85, "vm/sg_pool_life": 40,
+    "vm/sg_depth": 120, "vm/sg_own": 120,
+    "vm/pvscsi": 120, "vm/sg_pool_tags": 80, "vm/eh": 95, "vm/storage": 105,
     "vm/lld_faults": 100, "vm/fio_engine": 115, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
     "vm/matrix": 170, "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
     "vm/sg_poll": 65, "vm/sg_tags": 65,
@@ -127,7 +129,7 @@ EXPECTED = {
     "vm/virtio_full": 45, "vm/virtio_corners": 45, "vm/conv_lowers": 60,
     "vm/conv_blocked": 150,
     "sanitize/steer": 170, "sanitize/full_ring": 190,
-    "sanitize/sg_held_tags": 230, "sanitize/policy": 230, "sanitize/eh": 230,
+    "sanitize/sg_pool_tags": 230, "sanitize/policy": 230, "sanitize/eh": 230,
     "sanitize/defects": 140, "sanitize/sg_corners": 110, "sanitize/memory": 110,
     "sanitize/sg_poll_adhoc": 95,
 }

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A node's own request queue: its operations and its life.
+ */
+#include <linux/blk-mq.h>
+#include <linux/blkdev.h>
+#include <linux/sbitmap.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_host.h>
+#include <smq/lower.h>
+
+#include "bioless.h"
+#include "own.h"
+#include "sg.h"
+#include "work.h"
+
+/* How long a queue stays after the last file was closed. */
+#define SMQSG_OWN_STAYS		(5 * HZ)
+/* How long a command that the mid-layer retries waits after it was refused, in ms. */
+#define SMQSG_OWN_RETRY		3
+
+static const struct smqsg_dev_own *smqsg_own_of(const struct request_queue *q)
+{
+	return container_of(q->mq_ops, struct smqsg_dev_own, ops);
+}
+
+/*
+ * Only commands that the mid-layer retries are dispatched from the queue. When a reason to refuse
+ * them has passed, the mid-layer runs the device's queue, but not this one: try again later.
+ */
+static blk_status_t smqsg_own_queue_rq(struct blk_mq_hw_ctx *hctx,
+				       const struct blk_mq_queue_data *bd)
+{
+	blk_status_t status = smqsg_own_of(hctx->queue)->lower->queue_rq(hctx, bd);
+
+	/* For this status the block layer runs the queue again after 3 ms. */
+	return status == BLK_STS_DEV_RESOURCE ? BLK_STS_RESOURCE : status;
+}
+
+/* As smqsg_own_queue_rq(): a place in the budget is free later. */
+static int smqsg_own_get_budget(struct request_queue *q)
+{
+	int token = smqsg_own_of(q)->lower->get_budget(q);
+
+	if (token < 0)
+		blk_mq_delay_run_hw_queues(q, SMQSG_OWN_RETRY);
+	return token;
+}
+
+/* Runs what the mid-layer would run for others when a command ends, as scsi_run_queue_async(). */
+static noinline void smqsg_own_run_others(struct scsi_device *sdev)
+{
+	int old;
+
+	if (scsi_target(sdev)->single_lun || !list_empty(&sdev->host->starved_list)) {
+		kblockd_schedule_work(&sdev->requeue_work);
+		return;
+	}
+	old = atomic_read(&sdev->restarts);
+	if (old && atomic_cmpxchg(&sdev->restarts, old, 0) == old)
+		blk_mq_run_hw_queues(sdev->request_queue, true);
+}
+
+/*
+ * Whether the mid-layer has to complete a command: it did not end with GOOD, has a scatterlist to
+ * be freed, is to be logged, or ends a state that only the mid-layer ends.
+ */
+static __always_inline bool smqsg_own_needs_mid_layer(const struct scsi_cmnd *scmd,
+						      struct scsi_device *sdev)
+{
+	const struct scsi_target *starget = scsi_target(sdev);
+	const struct Scsi_Host *shost = sdev->host;
+
+	return scmd->result || scmd->prot_sdb ||
+	       scmd->sdb.table.orig_nents > SMQSG_INLINE_SEGMENTS ||
+	       atomic_read(&shost->host_blocked) || atomic_read(&sdev->device_blocked) ||
+	       atomic_read(&starget->target_blocked) || starget->can_queue > 0 ||
+	       /* REPORT LUNS answers a unit attention. A lowered queue depth rises again. */
+	       scmd->cmnd[0] == REPORT_LUNS ||
+	       (shost->hostt->track_queue_depth && sdev->queue_depth < sdev->max_queue_depth) ||
+	       smqsg_logging_level;
+}
+
+/* The mid-layer completes a command, and perhaps puts it back into this queue. */
+static noinline void smqsg_own_complete_slowly(struct request *rq)
+{
+	const struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct request_queue *q = rq->q;
+	bool retried = scmd->result;
+
+	if (retried)
+		percpu_ref_get(&q->q_usage_counter);
+	smqsg_own_of(q)->lower->complete(rq);
+	if (!retried)
+		return;
+	/* During error handling the mid-layer does not run the queue for a retry. */
+	if (!list_empty_careful(&q->requeue_list))
+		blk_mq_delay_kick_requeue_list(q, SMQSG_OWN_RETRY);
+	percpu_ref_put(&q->q_usage_counter);
+}
+
+/*
+ * Completes a command: what scsi_complete(), scsi_finish_command() and scsi_end_request() do for a
+ * passthrough command that ended with GOOD. Its bios are not ended: nothing waits for that, and
+ * blk_rq_unmap_user() does not look at it. Any context.
+ */
+static void smqsg_own_complete(struct request *rq)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct scsi_device *sdev = scmd->device;
+	struct Scsi_Host *shost = sdev->host;
+	bool recovery;
+
+	if (unlikely(smqsg_own_needs_mid_layer(scmd, sdev))) {
+		smqsg_own_complete_slowly(rq);
+		return;
+	}
+	/*
+	 * Error handling waits until all commands have ended. If it began before this section, the
+	 * mid-layer has to count them; if later, it waits for the section and sees the bit cleared.
+	 */
+	rcu_read_lock();
+	__clear_bit(SCMD_STATE_INFLIGHT, &scmd->state);
+	recovery = scsi_host_in_recovery(shost);
+	rcu_read_unlock();
+	if (unlikely(recovery)) {
+		smqsg_own_complete_slowly(rq);
+		return;
+	}
+	atomic_inc(&sdev->iodone_cnt);
+	scmd->flags = 0;
+	rq->bio = NULL;
+	if (likely(sdev->budget_map.map))
+		sbitmap_put(&sdev->budget_map, scmd->budget_token);
+	scmd->budget_token = -1;
+	/* Pairs with scsi_mq_get_budget(): it finds the place, or restarts is seen here. */
+	smp_mb__after_atomic();
+	/* Before end_io, which drops the command's reference to the device's queue. */
+	if (unlikely(atomic_read(&sdev->restarts) || !list_empty(&shost->starved_list) ||
+		     scsi_target(sdev)->single_lun))
+		smqsg_own_run_others(sdev);
+	if (smq_rq_end_io(rq, BLK_STS_OK) == RQ_END_IO_FREE)
+		blk_mq_free_request(rq);
+}
+
+/* Creates the queue as the block layer does for sd, but without a disk. */
+static struct request_queue *smqsg_own_create(struct smqsg_dev_own *own, struct scsi_device *sdev)
+{
+	struct request_queue *lower = sdev->request_queue;
+	struct request_queue *q = smq_queue_alloc(&sdev->host->tag_set, sdev);
+
+	if (IS_ERR(q))
+		return NULL;
+	own->lower = lower->mq_ops;
+	own->ops = *own->lower;
+	own->ops.queue_rq = smqsg_own_queue_rq;
+	own->ops.get_budget = smqsg_own_get_budget;
+	own->ops.complete = smqsg_own_complete;
+	q->mq_ops = &own->ops;
+	blk_queue_rq_timeout(q, lower->rq_timeout);
+	smq_queue_copy_limits(q, lower);
+	/* The block layer does this for a queue that it registers in sysfs. */
+	percpu_ref_switch_to_percpu(&q->q_usage_counter);
+	return q;
+}
+
+/* Whether the device and its host are in a state in which their queues can be frozen at once. */
+static bool smqsg_own_can_freeze(const struct scsi_device *sdev)
+{
+	return READ_ONCE(sdev->sdev_state) == SDEV_RUNNING && !scsi_host_in_recovery(sdev->host);
+}
+
+/* Makes the queue known to all files. A file that is opened later takes it in smqsg_attach(). */
+static void smqsg_own_publish(struct smqsg_dev *sg, struct request_queue *q)
+{
+	struct smqsg_fd *fd;
+
+	spin_lock(&sg->lock);
+	sg->own.q = q;
+	list_for_each_entry(fd, &sg->files, sibling)
+		/* A reader of the pointer sees the queue as it was set up. */
+		smp_store_release(&fd->own, q);
+	spin_unlock(&sg->lock);
+}
+
+/*
+ * Creates a node's own queue, if it has none. Without a queue commands go to the device's queue. So
+ * it is no error if none can be created: no memory, error handling is under way, or the device is
+ * blocked or removed. If the host's tags were not shared, the device's queue is frozen: this waits
+ * for its commands.
+ */
+static void smqsg_own_make(struct smqsg_dev *sg)
+{
+	struct scsi_device *sdev = NULL;
+	struct request_queue *q;
+
+	mutex_lock(&sg->own.lock);
+	if (sg->own.gone || sg->own.q)
+		goto out;
+	spin_lock(&sg->lock);
+	if (sg->sdev && !scsi_device_get(sg->sdev))
+		sdev = sg->sdev;
+	spin_unlock(&sg->lock);
+	if (!sdev)
+		goto out;
+	if (smqsg_own_can_freeze(sdev)) {
+		q = smqsg_own_create(&sg->own, sdev);
+		if (q)
+			smqsg_own_publish(sg, q);
+	}
+	scsi_device_put(sdev);
+out:
+	mutex_unlock(&sg->own.lock);
+}
+
+static void smqsg_own_create_work(struct work_struct *work)
+{
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, own.create);
+
+	smqsg_own_make(sg);
+	/* The last file may have been closed meanwhile. */
+	smqsg_own_closed(sg);
+}
+
+/**
+ * smqsg_own_ask() - asks for a queue for a file whose node has none
+ * @fd: the file
+ * @reason: why
+ *
+ * Process context. May sleep for SMQSG_OWN_SETUP; otherwise a work item creates the queue.
+ */
+void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
+{
+	const struct blk_mq_tag_set *set = &fd->sdev->host->tag_set;
+	struct smqsg_dev *sg = fd->sg;
+	u8 mode = READ_ONCE(sg->own.mode);
+
+	/* An LLD that may sleep must not be called under RCU, as direct.c does. */
+	if (!SMQ_CAN_OWN || (set->flags & BLK_MQ_F_BLOCKING) || mode == SMQSG_OWN_OFF ||
+	    !smqsg_own_can_freeze(fd->sdev))
+		return;
+	if (reason == SMQSG_OWN_SETUP)
+		smqsg_own_make(sg);
+	else if (mode == SMQSG_OWN_ON ||
+		 (reason == SMQSG_OWN_SQE && (set->flags & BLK_MQ_F_TAG_QUEUE_SHARED)))
+		queue_work(smqsg_send_wq, &sg->own.create);
+}
+
+/* Frees a queue that no file uses. Waits until its last request is free. */
+static void smqsg_own_destroy(struct smqsg_dev_own *own, struct request_queue *q)
+{
+	blk_mq_destroy_queue(q);
+	/* The memory of @own->ops may be freed before that of @q. */
+	q->mq_ops = own->lower;
+}
+
+static void smqsg_own_end(struct work_struct *work)
+{
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, own.end.work);
+	struct request_queue *q = NULL;
+	bool later = false;
+
+	mutex_lock(&sg->own.lock);
+	spin_lock(&sg->lock);
+	if (sg->sdev && sg->own.q && list_empty(&sg->files)) {
+		/* The other queue of the tags may have to be frozen. */
+		later = !smqsg_own_can_freeze(sg->sdev);
+		if (!later) {
+			q = sg->own.q;
+			sg->own.q = NULL;
+		}
+	}
+	spin_unlock(&sg->lock);
+	if (q) {
+		smqsg_own_destroy(&sg->own, q);
+		blk_put_queue(q);
+	}
+	mutex_unlock(&sg->own.lock);
+	if (later)
+		queue_delayed_work(smqsg_send_wq, &sg->own.end, SMQSG_OWN_STAYS);
+}
+
+/**
+ * smqsg_own_closed() - a file was closed: if it was the last one, the queue ends some time later
+ * @sg: the node
+ *
+ * Any context.
+ */
+void smqsg_own_closed(struct smqsg_dev *sg)
+{
+	bool off = READ_ONCE(sg->own.mode) == SMQSG_OWN_OFF;
+
+	if (READ_ONCE(sg->own.q) && !READ_ONCE(sg->own.gone))
+		mod_delayed_work(smqsg_send_wq, &sg->own.end, off ? 0 : SMQSG_OWN_STAYS);
+}
+
+/**
+ * smqsg_own_set_mode() - sets when a node gets a queue
+ * @sg: the node
+ * @mode: when
+ *
+ * A queue that files use stays until the last of them is closed. Process context.
+ */
+void smqsg_own_set_mode(struct smqsg_dev *sg, enum smqsg_own_mode mode)
+{
+	WRITE_ONCE(sg->own.mode, mode);
+	if (mode == SMQSG_OWN_OFF)
+		smqsg_own_closed(sg);
+}
+
+/**
+ * smqsg_own_remove() - ends the queue of a device that is being removed
+ * @sg: the node, with @sg->sdev set to NULL already
+ *
+ * Waits for the commands on the queue, as the removal of the device's queue does next. Files may
+ * still have the pointer to the queue; they get no request from it any more. May sleep.
+ */
+void smqsg_own_remove(struct smqsg_dev *sg)
+{
+	mutex_lock(&sg->own.lock);
+	WRITE_ONCE(sg->own.gone, true);
+	if (sg->own.q)
+		smqsg_own_destroy(&sg->own, sg->own.q);
+	mutex_unlock(&sg->own.lock);
+}
+
+/**
+ * smqsg_own_init() - sets up a node that has no queue of its own yet
+ * @sg: the node
+ */
+void smqsg_own_init(struct smqsg_dev *sg)
+{
+	mutex_init(&sg->own.lock);
+	INIT_WORK(&sg->own.create, smqsg_own_create_work);
+	INIT_DELAYED_WORK(&sg->own.end, smqsg_own_end);
+}
+
+/**
+ * smqsg_own_exit() - drops the memory of the queue, when the node is freed
+ * @sg: the node; no file is open
+ *
+ * May sleep.
+ */
+void smqsg_own_exit(struct smqsg_dev *sg)
+{
+	cancel_work_sync(&sg->own.create);
+	cancel_delayed_work_sync(&sg->own.end);
+	if (sg->own.q)
+		blk_put_queue(sg->own.q);
+}

@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Idle requests: how many may be kept, and when they are given back.
+ *
+ * An idle request delays a freeze of the own queue (removal, a change of the number of hardware
+ * queues), a CPU that goes offline, and tasks that sleep for a tag. None of these can notify this
+ * module, so a periodic work item, the scan, checks for them.
+ */
+#include <linux/hash.h>
+#include <linux/mutex.h>
+#include <linux/slab.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_host.h>
+
+#include "io.h"
+#include "pool.h"
+#include "sg.h"
+#include "work.h"
+
+/* How much of a device's depth its idle requests may take by default, in percent. */
+#define SMQSG_POOL_SHARE	50
+/*
+ * How many of a hardware queue's tags all nodes of a host may keep: an eighth is left to a LUN that
+ * needs tags at once. The others are given back when it sleeps for them.
+ */
+#define SMQSG_POOL_TAGS(depth)	((depth) - DIV_ROUND_UP(depth, 8))
+/* The time between two scans. Others wait for an idle request at most twice as long. */
+#define SMQSG_POOL_SCAN		max(HZ / 50, 1)
+/* How long a request is kept that no command uses. */
+#define SMQSG_POOL_IDLE		HZ
+/*
+ * How often the scan looks at all requests to find those that no command uses. Not more often,
+ * because each look takes cache lines away from the CPUs that use them.
+ */
+#define SMQSG_POOL_SCAN_ALL	max(HZ / 2, 1)
+
+/**
+ * struct smqsg_tags - requests that the nodes of a host keep
+ * @node: in smqsg_all_tags
+ * @set: the host's tag set, which identifies the host
+ * @nodes: the number of nodes; under smqsg_tags_lock
+ * @nr: elements of @used
+ * @used: for each hardware queue: how many requests are kept. Atomic: commands of all nodes begin
+ *	and end on any CPU. Hardware queues that share their tags count as one
+ *
+ * Lives as long as a node of the host.
+ */
+struct smqsg_tags {
+	struct list_head node;
+	struct blk_mq_tag_set *set;
+	unsigned int nodes;
+	unsigned int nr;
+	atomic_t used[];
+};
+
+/* Protects smqsg_all_tags, and smqsg_tags.nodes. */
+static DEFINE_MUTEX(smqsg_tags_lock);
+static LIST_HEAD(smqsg_all_tags);
+
+static void smqsg_pool_scan_later(struct smqsg_dev *sg)
+{
+	queue_delayed_work(smqsg_wq, &sg->pool.scan, SMQSG_POOL_SCAN);
+}
+
+/*
+ * Makes sure that the scan will run: it ends when no file keeps a request. Called even if a command
+ * may not keep its request, because the scan reads the queue depth anew.
+ */
+static void smqsg_pool_scan_soon(struct smqsg_dev *sg)
+{
+	/* Orders smqsg_fd_pool.used before the test: the scan sees it, or is scheduled here. */
+	smp_mb();
+	if (!delayed_work_pending(&sg->pool.scan))
+		smqsg_pool_scan_later(sg);
+}
+
+/**
+ * smqsg_pool_set_limits() - sets how many requests each file of a node may keep
+ * @sg: the node; its lock is held
+ *
+ * Called when a file is opened and by the scan. Writes only what changes: each run reads it.
+ */
+void smqsg_pool_set_limits(struct smqsg_dev *sg)
+{
+	unsigned int depth = sg->sdev ? READ_ONCE(sg->sdev->queue_depth) : 0;
+	unsigned int files = 0, limit;
+	struct smqsg_fd *fd;
+
+	lockdep_assert_held(&sg->lock);
+	list_for_each_entry(fd, &sg->files, sibling)
+		files += !!atomic_read(&fd->pool.used);
+	list_for_each_entry(fd, &sg->files, sibling) {
+		/*
+		 * A file that keeps none yet may be the next to do so. It may have begun to keep
+		 * one since the files were counted.
+		 */
+		limit = depth * READ_ONCE(sg->pool.share) / 100 /
+			max(files + !atomic_read(&fd->pool.used), 1U);
+		if (fd->pool.limit != limit)
+			WRITE_ONCE(fd->pool.limit, limit);
+	}
+}
+
+/* Counts a request of hardware queue @hwq for the host. Returns false if there are too many. */
+static bool smqsg_tags_count(const struct smqsg_dev *sg, unsigned int hwq)
+{
+	struct smqsg_tags *tags = sg->pool.tags;
+	unsigned int most = SMQSG_POOL_TAGS(tags->set->queue_depth);
+
+	if (hwq >= tags->nr)
+		return false;
+	if (atomic_inc_return(&tags->used[hwq]) <= (int)most)
+		return true;
+	atomic_dec(&tags->used[hwq]);
+	return false;
+}
+
+/* For which hardware queue a request counts. */
+static unsigned int smqsg_tags_hwq(const struct smqsg_dev *sg, const struct request *rq)
+{
+	return sg->pool.tags->set->flags & BLK_MQ_F_TAG_HCTX_SHARED ? 0 : rq->mq_hctx->queue_num;
+}
+
+/* Lets a command keep the request that it has just allocated, if not too many are kept already. */
+static void smqsg_idle_enter(struct smqsg_idle *idle, struct smqsg_fd *fd, struct request *rq)
+{
+	struct smqsg_dev *sg = fd->sg;
+
+	idle->keeps = false;
+	if (atomic_read(&fd->pool.used) >= (int)READ_ONCE(fd->pool.limit) ||
+	    !smqsg_tags_count(sg, smqsg_tags_hwq(sg, rq))) {
+		smqsg_pool_scan_soon(sg);
+		return;
+	}
+	atomic_inc(&fd->pool.used);
+	smqsg_pool_scan_soon(sg);
+	idle->keeps = true;
+	idle->cpu = raw_smp_processor_id();
+	WRITE_ONCE(idle->hctx, rq->mq_hctx);
+	WRITE_ONCE(idle->tag_sleepers, &rq->mq_hctx->tags->bitmap_tags.ws_active);
+	if (!list_empty(&idle->entry))
+		return;
+	spin_lock(&fd->pool.lock);
+	list_add(&idle->entry, &fd->pool.idle);
+	spin_unlock(&fd->pool.lock);
+}
+
+/**
+ * smqsg_idle_new() - allocates a request for a command that has no idle one, without sleeping
+ * @idle: the command's
+ * @fd: the file
+ * @own: the node's own queue
+ * @opf: the operation
+ *
+ * Return: the request, or NULL if there is none. Process context.
+ */
+struct request *smqsg_idle_new(struct smqsg_idle *idle, struct smqsg_fd *fd,
+			       struct request_queue *own, blk_opf_t opf)
+{
+	struct request *rq = scsi_alloc_request(own, opf, BLK_MQ_REQ_NOWAIT);
+
+	if (IS_ERR(rq))
+		return NULL;
+	smq_rq_has_tag(rq);
+	smqsg_idle_enter(idle, fd, rq);
+	return rq;
+}
+
+static void smqsg_idle_uncount(struct smqsg_fd *fd, const struct request *rq)
+{
+	atomic_dec(&fd->sg->pool.tags->used[smqsg_tags_hwq(fd->sg, rq)]);
+	atomic_dec(&fd->pool.used);
+}
+
+/**
+ * smqsg_idle_forget() - a command does not keep its request
+ * @idle: the command's
+ * @fd: the file
+ * @rq: the request, with which the command has ended or which was not sent
+ *
+ * Any context.
+ */
+void smqsg_idle_forget(struct smqsg_idle *idle, struct smqsg_fd *fd, struct request *rq)
+{
+	if (!idle->keeps)
+		return;
+	idle->keeps = false;
+	smqsg_idle_uncount(fd, rq);
+}
+
+/**
+ * smqsg_idle_drop() - gives an idle request back
+ * @fd: the file
+ * @rq: the request, taken out of a struct smqsg_idle
+ *
+ * Any context.
+ */
+void smqsg_idle_drop(struct smqsg_fd *fd, struct request *rq)
+{
+	smqsg_idle_uncount(fd, rq);
+	blk_mq_free_request(rq);
+}
+
+/**
+ * smqsg_idle_free() - gives back the request of a command that is about to be freed
+ * @idle: the command's
+ * @fd: the file
+ *
+ * Process context.
+ */
+void smqsg_idle_free(struct smqsg_idle *idle, struct smqsg_fd *fd)
+{
+	struct request *rq;
+
+	if (list_empty(&idle->entry))
+		return;
+	spin_lock(&fd->pool.lock);
+	list_del_init(&idle->entry);
+	spin_unlock(&fd->pool.lock);
+	rq = xchg(&idle->rq, NULL);
+	if (rq)
+		smqsg_idle_drop(fd, rq);
+}
+
+/*
+ * Whether an idle request must be given back, because others want it or no command has used it for
+ * a while. The caller references the queue, which keeps the hctx.
+ */
+static bool smqsg_idle_must_return(const struct smqsg_idle *idle, struct request *rq)
+{
+	const struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+
+	return (READ_ONCE(READ_ONCE(idle->hctx)->state) & BIT(BLK_MQ_S_INACTIVE)) ||
+	       atomic_read(READ_ONCE(idle->tag_sleepers)) ||
+	       time_after(jiffies, READ_ONCE(scmd->jiffies_at_alloc) + SMQSG_POOL_IDLE);
+}
+
+/* Gives back a file's idle requests: all, or those that are wanted or not used. */
+static void smqsg_pool_collect(struct smqsg_fd *fd, bool all)
+{
+	struct smqsg_idle *idle;
+
+	spin_lock(&fd->pool.lock);
+	list_for_each_entry(idle, &fd->pool.idle, entry) {
+		/* Pairs with smqsg_idle_keep(): the request is seen as its last run left it. */
+		struct request *rq = smp_load_acquire(&idle->rq);
+
+		if (!rq || (!all && !smqsg_idle_must_return(idle, rq)))
+			continue;
+		rq = xchg(&idle->rq, NULL);
+		if (rq)
+			smqsg_idle_drop(fd, rq);
+	}
+	spin_unlock(&fd->pool.lock);
+}
+
+/*
+ * Whether others want an idle request of any of the queue's hctxs. The caller references @q. Sets
+ * @offline to a value that differs if other hctxs are inactive: the hctxs' hashes, added up.
+ */
+static bool smqsg_pool_any_wanted(struct request_queue *q, u64 *offline)
+{
+	struct blk_mq_hw_ctx *hctx;
+	bool wanted = false;
+	unsigned long i;
+
+	*offline = 0;
+	queue_for_each_hw_ctx(q, hctx, i) {
+		if (READ_ONCE(hctx->state) & BIT(BLK_MQ_S_INACTIVE))
+			*offline += hash_64(i + 1, 64);
+		else if (hctx->tags && atomic_read(&hctx->tags->bitmap_tags.ws_active))
+			wanted = true;
+	}
+	return wanted;
+}
+
+/*
+ * Whether the scan has to look at all requests of a file, whose queue @q the caller references. An
+ * hctx is inactive as long as its CPUs are offline, but it only has idle requests when it becomes
+ * inactive.
+ */
+static bool smqsg_pool_scan_due(struct smqsg_fd *fd, struct request_queue *q)
+{
+	u64 offline;
+	bool wanted = smqsg_pool_any_wanted(q, &offline);
+	bool changed = offline != fd->pool.offline;
+
+	if (!wanted && !changed && time_before(jiffies, fd->pool.due))
+		return false;
+	fd->pool.offline = offline;
+	/* A command that ended just before the change may keep its request just after this scan. */
+	fd->pool.due = jiffies + (changed ? 0 : SMQSG_POOL_SCAN_ALL);
+	return true;
+}
+
+/* Gives back a file's idle requests where needed. */
+static void smqsg_pool_scan_file(struct smqsg_dev *sg, struct smqsg_fd *fd)
+{
+	struct request_queue *q = READ_ONCE(fd->own);
+	bool over = atomic_read(&fd->pool.used) > (int)fd->pool.limit;
+
+	/* The reference keeps the queue from being frozen: so no hctx is freed. */
+	if (!sg->sdev || !q || !percpu_ref_tryget_live(&q->q_usage_counter)) {
+		smqsg_pool_collect(fd, true);
+		return;
+	}
+	if (over || !list_empty_careful(&fd->sdev->host->starved_list))
+		smqsg_pool_collect(fd, true);
+	else if (smqsg_pool_scan_due(fd, q))
+		smqsg_pool_collect(fd, false);
+	percpu_ref_put(&q->q_usage_counter);
+}
+
+/**
+ * smqsg_pool_give_back() - gives back the idle requests of a node that others need
+ * @sg: the node; once its device is removed, no request may be kept
+ *
+ * Return: whether any file keeps requests. Process context. Does not wait.
+ */
+bool smqsg_pool_give_back(struct smqsg_dev *sg)
+{
+	struct smqsg_fd *fd;
+	bool any = false;
+
+	spin_lock(&sg->lock);
+	smqsg_pool_set_limits(sg);
+	list_for_each_entry(fd, &sg->files, sibling) {
+		if (!atomic_read(&fd->pool.used))
+			continue;
+		smqsg_pool_scan_file(sg, fd);
+		any |= atomic_read(&fd->pool.used);
+	}
+	spin_unlock(&sg->lock);
+	return any;
+}
+
+static void smqsg_pool_scan(struct work_struct *work)
+{
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, pool.scan.work);
+
+	if (smqsg_pool_give_back(sg))
+		smqsg_pool_scan_later(sg);
+}
+
+/**
+ * smqsg_pool_give_back_all() - gives back all idle requests of a node
+ * @sg: the node
+ *
+ * Called when a command needs a tag. Process context.
+ */
+void smqsg_pool_give_back_all(struct smqsg_dev *sg)
+{
+	struct smqsg_fd *fd;
+
+	spin_lock(&sg->lock);
+	list_for_each_entry(fd, &sg->files, sibling)
+		smqsg_pool_collect(fd, true);
+	spin_unlock(&sg->lock);
+}
+
+/**
+ * smqsg_pool_set_share() - sets how many requests all files of a node together may keep
+ * @sg: the node
+ * @percent: of the queue depth, 0 to 100
+ *
+ * Process context.
+ */
+void smqsg_pool_set_share(struct smqsg_dev *sg, unsigned int percent)
+{
+	WRITE_ONCE(sg->pool.share, percent);
+	smqsg_pool_give_back(sg);
+}
+
+/**
+ * smqsg_pool_idle() - how many requests are idle
+ * @sg: the node, with its lock held
+ *
+ * Return: their number, at this moment.
+ */
+unsigned int smqsg_pool_idle(struct smqsg_dev *sg)
+{
+	struct smqsg_idle *idle;
+	unsigned int count = 0;
+	struct smqsg_fd *fd;
+
+	lockdep_assert_held(&sg->lock);
+	list_for_each_entry(fd, &sg->files, sibling) {
+		spin_lock(&fd->pool.lock);
+		list_for_each_entry(idle, &fd->pool.idle, entry)
+			count += !!READ_ONCE(idle->rq);
+		spin_unlock(&fd->pool.lock);
+	}
+	return count;
+}
+
+/**
+ * smqsg_pool_limit() - how many requests a file may keep
+ * @fd: the file
+ *
+ * Return: their number, at this moment. Process context.
+ */
+unsigned int smqsg_pool_limit(struct smqsg_fd *fd)
+{
+	struct smqsg_dev *sg = fd->sg;
+
+	spin_lock(&sg->lock);
+	smqsg_pool_set_limits(sg);
+	spin_unlock(&sg->lock);
+	return READ_ONCE(fd->pool.limit);
+}
+
+/**
+ * smqsg_pool_open() - sets up idle requests of a file
+ * @fd: the file
+ */
+void smqsg_pool_open(struct smqsg_fd *fd)
+{
+	spin_lock_init(&fd->pool.lock);
+	INIT_LIST_HEAD(&fd->pool.idle);
+}
+
+/* Finds or makes the counters of a host. */
+static struct smqsg_tags *smqsg_tags_get(struct blk_mq_tag_set *set)
+{
+	struct smqsg_tags *tags;
+
+	lockdep_assert_held(&smqsg_tags_lock);
+	list_for_each_entry(tags, &smqsg_all_tags, node) {
+		if (tags->set == set) {
+			tags->nodes++;
+			return tags;
+		}
+	}
+	tags = kzalloc(struct_size(tags, used, set->nr_hw_queues), GFP_KERNEL);
+	if (!tags)
+		return NULL;
+	tags->set = set;
+	tags->nodes = 1;
+	tags->nr = set->nr_hw_queues;
+	list_add(&tags->node, &smqsg_all_tags);
+	return tags;
+}
+
+/**
+ * smqsg_pools_init() - sets up idle requests of a node
+ * @sg: the node
+ * @sdev: its device
+ *
+ * Return: 0 or -ENOMEM. May sleep.
+ */
+int smqsg_pools_init(struct smqsg_dev *sg, struct scsi_device *sdev)
+{
+	sg->pool.share = SMQ_CAN_OWN ? SMQSG_POOL_SHARE : 0;
+	INIT_DELAYED_WORK(&sg->pool.scan, smqsg_pool_scan);
+	mutex_lock(&smqsg_tags_lock);
+	sg->pool.tags = smqsg_tags_get(&sdev->host->tag_set);
+	mutex_unlock(&smqsg_tags_lock);
+	return sg->pool.tags ? 0 : -ENOMEM;
+}
+
+/**
+ * smqsg_pools_exit() - stops the scan, when the node is freed
+ * @sg: the node; no file is open
+ *
+ * May sleep.
+ */
+void smqsg_pools_exit(struct smqsg_dev *sg)
+{
+	struct smqsg_tags *tags = sg->pool.tags;
+
+	if (!tags)
+		return;
+	cancel_delayed_work_sync(&sg->pool.scan);
+	mutex_lock(&smqsg_tags_lock);
+	if (!--tags->nodes) {
+		list_del(&tags->node);
+		kfree(tags);
+	}
+	mutex_unlock(&smqsg_tags_lock);
+}
