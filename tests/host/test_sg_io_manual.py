@@ -116,7 +116,7 @@ def test_completion_offers_all_options():
     ("sg_io run --via b", ["bsg", "bsg-uring", "block"]),
     ("sg_io run --via=bsg-", ["bsg-uring"]),
     ("sg_io compare --via=smq,bl", ["smq,block"]),
-    ("sg_io compare --via smq,s", ["smq,sg", "smq,smq", "smq,smq-held"]),
+    ("sg_io compare --via smq,s", ["smq,sg", "smq,smq"]),
     ("sg_io verify --via smq", ["smq"]),
     ("sg_io gen --pattern=l", ["lba"]),
     ("sg_io gen --op writes", ["writesame10", "writesame16"]),

@@ -53,13 +53,23 @@ def test_help_names_all_options():
         assert f"--{name}" in text
 
 
+@pytest.mark.parametrize("command", ["run", "compare", "replay", "verify"])
+def test_old_name_of_the_path_smq(tmp_path, command):
+    """smq-held is smq, and a message says so once."""
+    done = run(binary(), command, "--via", "smq-held", tmp_path / "none", tmp_path / "file")
+    said = done.stderr.splitlines()
+    assert said[0] == "sg_io: --via smq-held: is another name of smq, which gains as much now"
+    assert len(said) == 2 and "none" in said[1] + said[0] or "file" in said[1]
+    assert "Usage" not in done.stderr
+
+
 BAD = [
     ([], "Usage: sg_io"),
     (["frob"], "'frob' is no command"),
     (["run"], "DEV and FILE are missing"),
     (["run", "x"], "only 'x' given: DEV or FILE is missing"),
     (["run", "--via", "nvme", "d", "f"],
-     "--via: 'nvme' is not sg, bsg, bsg-uring, smq, smq-held or block"),
+     "--via: 'nvme' is not sg, bsg, bsg-uring, smq or block"),
     (["run", "--via", "sg,smq", "d", "f"], "--via: 'sg,smq' is not sg, bsg"),
     (["run", "--via", "", "d", "f"], "--via: '' is not sg, bsg"),
     (["run", "--rounds", "5", "d", "f"], "unrecognized option"),
@@ -69,6 +79,8 @@ BAD = [
     (["compare", "--via", "sg,nvme", "d", "f"], "--via: 'nvme' is not sg, bsg"),
     (["compare", "--via", "sg,", "d", "f"], "--via: '' is not sg, bsg"),
     (["compare", "--via", "sg,bsg,sg", "d", "f"], "--via: 'sg' is there twice"),
+    (["compare", "--via", "smq,smq-held", "d", "f"], "--via: 'smq' is there twice"),
+    (["run", "--via", "smq-hel", "d", "f"], "--via: 'smq-hel' is not sg, bsg"),
     (["compare", "--rounds", "0", "d", "f"], "--rounds: '0' is no number from 1 to 1000"),
     (["run", "--depth", "0", "d", "f"], "--depth: '0' is no number from 1 to 4096"),
     (["run", "--depth", "4097", "d", "f"], "--depth: '4097' is no number from 1 to 4096"),
@@ -111,9 +123,8 @@ BAD = [
     (["replay", "--depth", "0", "d", "f"], "--depth: '0' is no number from 1 to 4096"),
     (["replay", "--awake", "1000001", "d", "f"], "--awake: '1000001' is no number from 0 to"),
     (["replay", "--via", "nvme", "d", "f"],
-     "--via: 'nvme' is not sg, bsg-uring, smq, smq-held or block"),
+     "--via: 'nvme' is not sg, bsg-uring, smq or block"),
     (["replay", "--via", "bsg", "d", "f"], "--via bsg: has one command at a time in flight"),
-    (["verify", "--via", "smq-held", "d", "f"], "--via: 'smq-held' is not sg, bsg"),
     (["verify"], "DEV and FILE are missing"),
     (["verify", "x"], "only 'x' given: DEV or FILE is missing"),
     (["verify", "a", "b", "c"], "'c': one device and one file"),

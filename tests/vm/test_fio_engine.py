@@ -87,7 +87,7 @@ WAYS = {
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("way,jobs", [*((way, 1) for way in WAYS), ("entries", 4), ("held", 4)])
+@pytest.mark.parametrize("way,jobs", [*((way, 1) for way in WAYS), ("entries", 4)])
 def test_random_writes_are_verified(node, way, jobs):
     """Random writes are read back and verified, by one job and by several at once."""
     size = DISK // 8 // jobs
@@ -116,9 +116,9 @@ def test_written_data_is_on_the_disk(node, luns):
 
 
 @pytest.mark.parametrize("sizes,mode", [
-    ({"bsrange": "512-64k"}, "prepared"), ({"bsrange": "512-64k"}, "held"),
+    ({"bsrange": "512-64k"}, "prepared"),
     ({"bssplit": "512/50:8k/25:1m/25"}, "adhoc"), ({"bs": "4k,64k"}, "prepared"),
-    ({"bs": "4k,64k"}, "adhoc"), ({"bs": "512k"}, "held"),
+    ({"bs": "4k,64k"}, "adhoc"), ({"bs": "512k"}, "prepared"),
 ], ids=lambda it: it if isinstance(it, str) else " ".join(map(str, it.values())))
 def test_blocks_of_several_sizes(node, sizes, mode):
     """A job has blocks of several sizes. The engine prepares a slot again for another size."""
@@ -391,7 +391,7 @@ def test_a_disk_that_is_write_protected(sg_module):
                                                                size=MIB)
 
 
-@pytest.mark.parametrize("mode", ["prepared", "held", "adhoc"])
+@pytest.mark.parametrize("mode", ["prepared", "adhoc"])
 def test_offsets_beyond_32_bits_of_blocks(ram, mode):
     """At 3 TiB an LBA has more than 32 bits: the engine uses CDBs of 16 bytes."""
     with third_lun(ram, size_mb=8 << 20) as lun:

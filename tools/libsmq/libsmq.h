@@ -150,13 +150,12 @@ int smq_info(const struct smq_device *dev, struct smq_sg_info *info);
 int smq_setup(struct smq_device *dev, uint32_t slots, uint32_t sense_size);
 
 /**
- * smq_setup_held() - allocate slots that may keep their requests between runs, once
+ * smq_setup_held() - as smq_setup(), for programs that use SMQ_SG_SLOT_HELD
  * @dev: the device
  * @slots: as in smq_setup()
  * @sense_size: as in smq_setup()
- * @share: the most requests that slots with SMQ_SG_SLOT_HELD may keep together, in percent of the
- *	device's queue depth, 0 to 100. smq_sg_info.max_held says how many requests that is. It is
- *	0 if none can be kept: then these slots work like ordinary ones, and cost as much
+ * @share: 0 to 100; has no effect: all slots keep requests between runs, as many as
+ *	smq_sg_info.max_held says
  *
  * Return: as in smq_setup().
  */

@@ -76,7 +76,10 @@
  * smq_sg_info.features: what this module can do with this device. Later modules may add bits; a bit
  * never changes its meaning.
  */
-/* SMQ_SG_SLOT_HELD: slots may keep their requests. Not on every kernel. */
+/*
+ * Requests are kept from one run to the next, up to smq_sg_info.max_held. Not on every kernel. The
+ * bit does not depend on SMQ_SG_SLOT_HELD.
+ */
 #define SMQ_SG_FEATURE_HELD	0x1ULL
 /* Rings with IORING_SETUP_IOPOLL: the host has poll queues. */
 #define SMQ_SG_FEATURE_POLLED	0x2ULL
@@ -121,12 +124,12 @@ enum smq_sg_field {
  * @max_segments: out: the most pieces of memory that the data of one command may have
  * @alignment: out: address and length of a slot's data must be multiples of this, a power of two,
  *	in bytes
- * @slot_bytes: out: bytes of kernel memory for one slot of this file: including its status, but not
- *	a request that it keeps; before SMQ_SG_SETUP as if the file had the smallest status
+ * @slot_bytes: out: bytes of kernel memory for one slot of this file, including its status; before
+ *	SMQ_SG_SETUP as if the file had the smallest status
  * @max_waiting: out: how many of a file's commands may wait for a place in the device's
  *	queue depth at a time; a batch counts as one. Further commands end with EAGAIN
- * @max_held: out: how many requests this file's held slots may keep at this moment, see
- *	smq_sg_setup.held_share; 0: none
+ * @max_held: out: how many requests this file may keep from one command to the next at this
+ *	moment: its part of the node's attribute pool_share; 0: none, or before SMQ_SG_SETUP
  * @reserved: out: 0
  *
  * For SMQ_SG_INFO.
@@ -154,8 +157,7 @@ struct smq_sg_info {
  * @status_size: out: bytes of the status array, a multiple of the page size
  * @status_offset: out: the offset for mmap() of the array, with PROT_READ and MAP_SHARED. Before
  *	SMQ_SG_SETUP mmap() fails with ENXIO
- * @held_share: in: how much of the device's queue depth slots with SMQ_SG_SLOT_HELD may keep, 0
- *	(none) to 100 percent. The node's attribute held_share is a limit for all files together
+ * @held_share: in: 0 to 100; has no effect, see SMQ_SG_SLOT_HELD
  * @field: out: the field at fault, enum smq_sg_field
  * @reserved: in: 0
  *
@@ -244,13 +246,9 @@ struct smq_sg_slot {
 };
 
 /*
- * A hint: the slot runs often. The slot keeps its request and tag from one run to the next, while
- * smq_sg_setup.held_share has room; if other commands need them, the slot gives them back within 50
- * ms. It cannot keep them, and runs like any other slot, in these cases: without a share, with more
- * than two pieces of memory, with a CDB that asks for protection information (RDPROTECT and the
- * like, SBC-4), under an elevator, on a polled ring, on a kernel without SMQ_SG_FEATURE_HELD. If
- * the driver cannot ring one doorbell for several commands, a held request goes to the driver at
- * once, and not together with the submitter's other requests.
+ * Has no effect. It asked once for a request and tag that the slot kept from one run to the next,
+ * as part of smq_sg_setup.held_share. Now commands of all slots use requests that are kept, see
+ * smq_sg_info.max_held.
  */
 #define SMQ_SG_SLOT_HELD	1U
 

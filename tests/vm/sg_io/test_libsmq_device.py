@@ -76,16 +76,14 @@ def test_setup_works_once_and_within_limits(dev):
     assert dev.setup(4) == -errno.EBUSY
 
 
-def test_held_slots_keep_requests_until_close(lib, smq_disk, filled):
-    """Held slots work on every kernel, and their requests are freed when the device is closed."""
-    share = int(smq_disk.smq_attribute("held_share"))
+def test_requests_are_kept_until_close(lib, smq_disk, filled):
+    """A device keeps requests, on kernels that can, from its first commands until it is closed. The
+    flag and the share that once asked for that are accepted, are checked and have no effect."""
+    share = int(smq_disk.smq_attribute("pool_share"))
+    most = int(smq_disk.attribute("queue_depth")) * share // 100
     with opened(Device, lib, smq_disk.smq) as device:
-        assert device.info().max_held == 0
         assert device.setup_held(8, 101) == -errno.EINVAL
         assert device.setup_held(8, 25) == 0
-        most = device.info().max_held
-        assert bool(device.info().features & FEATURE_HELD) == bool(share)
-        assert (0 < most <= int(smq_disk.attribute("queue_depth")) // 4) == bool(share)
         memory = Memory()
         assert device.lend(0, memory) == 0
         assert device.prepare(0, *(Slot(READ_1, IN, 512, offset=512 * i, flags=HELD)
@@ -94,8 +92,10 @@ def test_held_slots_keep_requests_until_close(lib, smq_disk, filled):
             memory[:8 * 512] = bytes(8 * 512)
             assert device.execute(slot_range(0, 8)) == (0, 0)
             assert memory[:8 * 512] == block(0) * 8
-        assert int(smq_disk.smq_attribute("held")) == min(most, 8)
-    assert int(smq_disk.smq_attribute("held")) == 0
+            assert bool(share) <= int(smq_disk.smq_attribute("pool")) <= min(most, 8)
+        assert device.info().max_held == most
+        assert bool(device.info().features & FEATURE_HELD) == bool(share)
+    assert int(smq_disk.smq_attribute("pool")) == 0
 
 
 def test_buffers_are_lent_and_taken_back(dev):

@@ -31,13 +31,12 @@ def test_compare_runs_every_path(smq_disk, reads, node):
     rows = compare("--rounds", 3, "--depth", 4, "--batch", 2, getattr(smq_disk, node), reads)
     assert [(r["path"], r["node"]) for r in rows] == [
         ("sg", smq_disk.sg), ("bsg", smq_disk.bsg), ("bsg-uring", smq_disk.bsg),
-        ("bsg-uring", smq_disk.smq), ("smq", smq_disk.smq), ("smq-held", smq_disk.smq),
-        ("block", smq_disk.sd)]
+        ("bsg-uring", smq_disk.smq), ("smq", smq_disk.smq), ("block", smq_disk.sd)]
     ran = [r for r in rows if r["why"] is None]
     if KERNEL < (7, 1):
         assert "bsg takes commands from io_uring since Linux 7.1" in \
             by_bsg_uring(smq_disk, rows)["why"]
-    assert len(ran) == (7 if KERNEL >= (7, 1) else 6)
+    assert len(ran) == (6 if KERNEL >= (7, 1) else 5)
     assert smq_disk.done() - before == 300 * len(ran)
     first = ran[0]["ns_per_command"]
     for row in ran:
@@ -107,7 +106,7 @@ def test_compare_can_write(smq_disk, tmp_path):
                     "random:3")
     rows = compare("--rounds", 1, "--depth", 4, "--count", 64, smq_disk.smq, path)
     assert {r["path"]: r["status"] for r in rows if not r["why"]} == dict.fromkeys(
-        ["sg", "bsg", "bsg-uring", "smq", "smq-held", "block"], {"GOOD": 64})
+        ["sg", "bsg", "bsg-uring", "smq", "block"], {"GOOD": 64})
     check = tmp_path / "v"
     check.write_text("2f020000000000008000 out 65536 pattern=random:3\n")
     assert run_json("--via", "smq", smq_disk.smq, check)["status"] == {"GOOD": 1}

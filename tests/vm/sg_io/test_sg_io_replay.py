@@ -73,7 +73,7 @@ def test_a_line_without_a_time_follows_the_previous_line(disk, tmp_path):
     assert [line[0][:2] for line in got.lines] == ["28", "00", "28", "35"]
 
 
-@pytest.mark.parametrize("via", ["sg", "bsg-uring", "smq", "smq-held", "block"])
+@pytest.mark.parametrize("via", ["sg", "bsg-uring", "smq", "block"])
 @pytest.mark.parametrize("options", [["--depth", 4], ["--speed", "max"]],
                          ids=lambda o: " ".join(map(str, o)))
 def test_each_path_keeps_the_order(smq_disk, tmp_path, via, options):

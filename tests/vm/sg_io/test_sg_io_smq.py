@@ -17,7 +17,7 @@ import vmdisk
 from kit.host import unload
 from vmdisk import SG_IO, compare, generate, run_json, set_param, sg_io
 
-VIAS = ["smq", "smq-held", "bsg-uring"]
+VIAS = ["smq", "bsg-uring"]
 TUR = "000000000000 none 0\n"
 READ = "28000000000000000800 in 4096\n"
 BEYOND = "2800000fffff00000800 in 4096\n"
@@ -169,8 +169,7 @@ def test_slot_is_due_while_its_command_is_in_flight(smq_disk):
 
 @pytest.mark.parametrize("via,depth,batch,jobs", [
     ("smq", 1, 1, 1), ("smq", 40, 1, 1), ("smq", 40, 20, 1), ("smq", 12, 4, 3),
-    ("smq-held", 1, 1, 1), ("smq-held", 40, 20, 1), ("bsg-uring", 40, 20, 1),
-    ("bsg-uring", 12, 4, 3)])
+    ("bsg-uring", 40, 20, 1), ("bsg-uring", 12, 4, 3)])
 def test_depth_is_reached_and_kept(smq_disk, reads, via, depth, batch, jobs):
     with most_in_flight(smq_disk, depth * jobs):
         run_json("--via", via, "--depth", depth, "--jobs", jobs, "--batch", batch,
@@ -208,9 +207,7 @@ BAD = [BEYOND, "c00000000000 none 0\n", "120100006000 in 96\n", "1a003f00fc00 in
 
 @pytest.mark.parametrize("via,options,dsense", [
     ("smq", [], 0), ("smq", ["--depth", 8], 1), ("smq", ["--depth", 8, "--batch", 4], 0),
-    ("smq-held", [], 1), ("smq-held", ["--depth", 8], 0),
-    ("smq-held", ["--depth", 8, "--batch", 4], 1), ("bsg-uring", [], 1),
-    ("bsg-uring", ["--depth", 8, "--batch", 4], 0)])
+    ("bsg-uring", [], 1), ("bsg-uring", ["--depth", 8, "--batch", 4], 0)])
 def test_results_equal_those_of_sg(smq_disk, tmp_path, via, options, dsense):
     path = tmp_path / "bad"
     lines = BAD + (ODD if via == "bsg-uring" else [])
@@ -252,8 +249,7 @@ def test_a_refusal_names_the_field(smq_disk):
 
 
 @pytest.mark.parametrize("via,options", [
-    ("smq", []), ("smq", ["--depth", 8, "--batch", 4]),
-    ("smq-held", ["--depth", 8, "--batch", 4]), ("bsg-uring", ["--depth", 8])])
+    ("smq", []), ("smq", ["--depth", 8, "--batch", 4]), ("bsg-uring", ["--depth", 8])])
 @pytest.mark.parametrize("opts,name,sense", [
     (vmdisk.RECOVERED, "CHECK CONDITION", (1, 0x5d, 0)),
     (vmdisk.TRANSPORT, "CHECK CONDITION", (0xb, 0x4b, 3)),
@@ -337,12 +333,6 @@ def test_more_commands_than_slots_are_refused(smq_disk, tmp_path):
     assert "1048576 commands; --via smq needs a slot for each" in done.stderr
 
 
-def test_poll_is_refused_with_held_slots(smq_disk, reads):
-    done = sg_io("run", "--via", "smq-held", "--poll", smq_disk.smq, reads)
-    assert done.returncode == 2
-    assert "--poll: only --via smq, block" in done.stderr
-
-
 @pytest.mark.parametrize("via", VIAS)
 def test_signal_ends_with_the_partial_result(smq_disk, reads, via):
     before = smq_disk.done()
@@ -377,7 +367,8 @@ def test_info_has_the_limits(smq_disk):
     assert got["nodes"]["smq"] == smq_disk.smq
     folder = f"/sys/class/smq_sg/{os.path.basename(smq_disk.smq)}"
     assert list(got["smq"]) == ["depth", "inflight", "share", "waiting", "max_waiting", "refused",
-                                "held_share", "held", "max_transfer", "max_segments"]
+                                "pool_share", "pool", "own_queue_exists", "max_transfer",
+                                "max_segments"]
     for name, value in got["smq"].items():
         with open(f"{folder}/{name}", encoding="ascii") as f:
             assert value == int(f.read())
@@ -386,65 +377,35 @@ def test_info_has_the_limits(smq_disk):
     assert f"smqsg node             {smq_disk.smq}\n" in sg_io("info", smq_disk.sd).stdout
 
 
-# Held requests
+# Kept requests
 
-def wait_until_none_is_held(disk):
-    """Waits until no request is held: when a process has ended, its ring may still close a file,
-    which gives up the file's requests."""
-    vmdisk.wait_for(lambda: disk.smq_attribute("held") == "0")
-
-
-def test_held_path_reports_its_requests(smq_disk, reads):
-    """smq-held keeps requests for at most half of the depth, and reports how many; other paths keep
-    none."""
-    share = int(smq_disk.smq_attribute("held_share"))
-    most = share and int(smq_disk.attribute("queue_depth")) * min(share, 50) // 100
-    for options in ([], ["--batch", 8]):
-        got = run_json("--via", "smq-held", "--depth", 8, *options, "--count", 2000, smq_disk.smq,
-                       reads)
-        assert (got["path"], got["status"]) == ("smq-held", {"GOOD": 2000})
-        assert got["max_held"] == most
-    assert "max_held" not in run_json("--via", "smq", smq_disk.smq, reads)
-    row, = compare("--via", "smq-held", "--rounds", 1, smq_disk.smq, reads)
-    assert row["max_held"] == most and row["status"] == {"GOOD": 100}
-    wait_until_none_is_held(smq_disk)
-
-
-def test_requests_stay_held_during_a_run(smq_disk):
-    """If there are fewer slots than requests that may be held, the request of each slot is held. It
-    stays held if the slot ran within the last second."""
-    if smq_disk.smq_attribute("held_share") == "0":
-        pytest.skip("this kernel cannot hold requests")
-    with subprocess.Popen([SG_IO, "run", "--via", "smq-held", "--depth", "4", "--time", "30",
+def test_requests_are_kept_during_a_run(smq_disk):
+    """The requests of the commands in flight are kept for the next ones. When the process has
+    ended, none is left: its ring may still close a file then."""
+    if smq_disk.smq_attribute("pool_share") == "0":
+        pytest.skip("this kernel cannot keep requests")
+    with subprocess.Popen([SG_IO, "run", "--via", "smq", "--depth", "4", "--time", "30",
                            smq_disk.smq, "-"], stdin=subprocess.PIPE, text=True) as user:
         user.stdin.write(READ)
         user.stdin.close()
         try:
-            vmdisk.wait_for(lambda: int(smq_disk.smq_attribute("held")) >= 4)
+            vmdisk.wait_for(lambda: int(smq_disk.smq_attribute("pool")) >= 1)
         finally:
             user.send_signal(signal.SIGINT)
         assert user.wait(30) == 128 + signal.SIGINT
-    wait_until_none_is_held(smq_disk)
+    vmdisk.wait_for(lambda: smq_disk.smq_attribute("pool") == "0")
 
 
-def test_missing_held_requests_are_reported_once(smq_disk, reads):
-    """The message that no requests are held comes once, with any number of jobs."""
-    knob = pathlib.Path("/sys/class/smq_sg", os.path.basename(smq_disk.smq), "held_share")
-    before = knob.read_text(encoding="ascii")
-    knob.write_text("0", encoding="ascii")
-    why = "no requests can be held: held_share or the depth is too small, or this kernel cannot"
-    try:
-        done = sg_io("run", "--via", "smq-held", "--depth", 4, "--jobs", 3, "--count", 600,
-                     smq_disk.smq, reads)
-        table = sg_io("compare", "--via", "smq-held", "--rounds", 1, smq_disk.smq, reads)
-        got = run_json("--via", "smq-held", smq_disk.smq, reads)
-    finally:
-        knob.write_text(before, encoding="ascii")
-    assert (done.returncode, done.stderr) == (
-        0, f"sg_io: {smq_disk.smq}: {why}; slots run as with smq\n")
-    assert "600 commands" in done.stdout
-    assert table.returncode == 0 and why in table.stdout
-    assert (got["max_held"], got["status"]) == (0, {"GOOD": 100})
+def test_old_name_of_the_path_smq(smq_disk, reads):
+    """smq-held still works, as smq, and says so once, with any number of jobs."""
+    why = "sg_io: --via smq-held: is another name of smq, which gains as much now\n"
+    done = sg_io("run", "--json", "--via", "smq-held", "--depth", 4, "--jobs", 3, "--count", 600,
+                 smq_disk.smq, reads)
+    got = json.loads(done.stdout)
+    assert (got["path"], got["status"], done.stderr) == ("smq", {"GOOD": 600}, why)
+    table = sg_io("compare", "--json", "--via", "smq-held", "--rounds", 2, smq_disk.smq, reads)
+    row, = json.loads(table.stdout)
+    assert (row["path"], row["status"], table.stderr) == ("smq", {"GOOD": 200}, why)
 
 
 def test_run_ends_when_its_device_is_removed(fast_path, three, reads):

@@ -100,8 +100,8 @@ def elevator(host: Host) -> Iterator[Finding]:
         name = _chosen(lun.queue("scheduler"))
         if name not in ("", "none"):
             yield Finding("elevator", WARNING, [lun.disk], f"the elevator is {name}",
-                          "Each command is inserted and dispatched once more, and smq_sg's held "
-                          "slots keep nothing. The array has an order of its own.",
+                          "Each block command is inserted and dispatched once more. The array has "
+                          "an order of its own.",
                           [f"echo none > /sys/block/{lun.disk}/queue/scheduler"])
         if lun.queue("add_random") == "1":
             yield Finding("add-random", NOTE, [lun.disk], "add_random is 1",

@@ -22,7 +22,7 @@ static struct fio_option options[] = {
 			{ .ival = "prepared", .oval = MODE_PREPARED,
 			  .help = "Slots prepared before the job begins" },
 			{ .ival = "held", .oval = MODE_HELD,
-			  .help = "As prepared; a slot keeps its request between runs" },
+			  .help = "Another name of prepared, whose slots gain as much now" },
 			{ .ival = "adhoc", .oval = MODE_ADHOC,
 			  .help = "Each I/O sends a whole command; nothing is prepared" },
 		},

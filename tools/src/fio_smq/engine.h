@@ -14,11 +14,10 @@
 
 #define SENSE_BYTES	96
 #define MAX_EVENTS	256U	/* fetched at a time */
-#define HELD_SHARE	50U	/* MODE_HELD: percent of the depth that held slots may keep */
 
 enum mode {
 	MODE_PREPARED,
-	MODE_HELD,
+	MODE_HELD,	/* another name of MODE_PREPARED */
 	MODE_ADHOC,
 };
 

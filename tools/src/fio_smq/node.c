@@ -19,8 +19,6 @@ static int describe(const struct engine *e, const struct target *t, enum kind k,
 	int ret;
 
 	*s = (struct smq_sg_slot){ .timeout_ms = e->options->timeout_ms };
-	if (e->options->mode == MODE_HELD)
-		s->flags = SMQ_SG_SLOT_HELD;
 	if (k == KIND_SYNC) {
 		ret = cdb_sync(s->cdb);
 	} else {
@@ -131,12 +129,10 @@ static int prepare_node(struct thread_data *td, struct node *n, const char *name
 	const struct thread_options *o = &td->o;
 	unsigned long long reads = td_read(td) ? o->max_bs[DDIR_READ] :
 				   o->verify != VERIFY_NONE ? o->max_bs[DDIR_WRITE] : 0;
-	unsigned int share = e->options->mode == MODE_HELD ? HELD_SHARE : 0;
 	int ret;
 
 	n->contents = calloc(e->depth, KINDS * sizeof(*n->contents));
-	ret = n->contents ? smq_setup_held(n->target.dev, e->depth * KINDS, SENSE_BYTES, share) :
-			    -ENOMEM;
+	ret = n->contents ? smq_setup(n->target.dev, e->depth * KINDS, SENSE_BYTES) : -ENOMEM;
 	if (ret) {
 		log_err("fio: smq: %s: %u slots: %s\n", name, e->depth * KINDS,
 			smq_strerror(SMQ_CALL_SETUP, ret));

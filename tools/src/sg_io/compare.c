@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "array_size.h"
 #include "child.h"
 #include "commands.h"
 #include "compare.h"
@@ -222,10 +223,11 @@ static int add_contestants(struct comparison *cmp)
 		enum node_kind node;
 	} ways[] = {
 		{ "sg", NODE_SG }, { "bsg", NODE_BSG }, { "bsg-uring", NODE_BSG },
-		{ "bsg-uring", NODE_SMQ }, { "smq", NODE_SMQ }, { "smq-held", NODE_SMQ },
-		{ "block", NODE_BLOCK },
+		{ "bsg-uring", NODE_SMQ }, { "smq", NODE_SMQ }, { "block", NODE_BLOCK },
 	};
 	unsigned int i, j;
+
+	_Static_assert(ARRAY_SIZE(ways) == MAX_CONTESTANTS, "one struct contestant for each");
 
 	for (i = 0; i < cmp->opt.nr_vias; i++)
 		for (j = 0; j < MAX_CONTESTANTS; j++)

@@ -56,7 +56,6 @@ static const char *reason(const struct contestant *c)
 void compare_text(const struct run_options *opt, const struct contestant *c, unsigned int nr)
 {
 	const struct contestant *first = base(c, nr);
-	struct json_object *held;
 	unsigned int i;
 	char range[48];
 
@@ -71,10 +70,6 @@ void compare_text(const struct run_options *opt, const struct contestant *c, uns
 			       total(c, "commands"), c->ns_median, range,
 			       c->ns_median / first->ns_median, contestant_bad(c));
 		}
-		if (c->nr && json_object_object_get_ex(c->rounds[c->nr - 1], "max_held", &held) &&
-		    !json_object_get_int64(held))
-			printf("%-10s %-18s no requests can be held: held_share or the depth is "
-			       "too small, or this kernel cannot\n", c->via, c->node);
 		if (c->why[0])
 			printf("%-10s %-18s %s: %s\n", c->via, *c->node ? c->node : "-",
 			       c->nr ? "ended early" : "does not run", reason(c));
@@ -163,7 +158,7 @@ static struct json_object *contestant_json(const struct run_options *opt,
 					   const struct contestant *c,
 					   const struct contestant *first)
 {
-	struct json_object *o = json_object_new_object(), *latency = NULL, *held;
+	struct json_object *o = json_object_new_object(), *latency = NULL;
 	double commands = total(c, "commands"), seconds = total(c, "seconds");
 
 	add_text(o, "path", c->via);
@@ -189,8 +184,6 @@ static struct json_object *contestant_json(const struct run_options *opt,
 		json_object_object_add(o, "ns_highest", NULL);
 		json_object_object_add(o, "ratio", NULL);
 	}
-	if (c->nr && json_object_object_get_ex(c->rounds[c->nr - 1], "max_held", &held))
-		json_object_object_add(o, "max_held", json_object_get(held));
 	add_text(o, "why", c->why);
 	return o;
 }

@@ -49,7 +49,6 @@ extern const struct engine engine_bsg;
 extern const struct engine engine_bsg_uring;
 extern const struct engine engine_smq_uring;
 extern const struct engine engine_smq;
-extern const struct engine engine_smq_held;
 extern const struct engine engine_block;
 
 #define MAX_RING	32768	/* the most entries that io_uring accepts */

@@ -136,8 +136,9 @@ static void show_smq(struct show *s, const struct device *dev)
 		{ "waiting", "smqsg waiting", "" },
 		{ "max_waiting", "smqsg max waiting", " per file" },
 		{ "refused", "smqsg refused", "" },
-		{ "held_share", "smqsg held share", " percent" },
-		{ "held", "smqsg held", "" },
+		{ "pool_share", "smqsg pool share", " percent" },
+		{ "pool", "smqsg idle requests", "" },
+		{ "own_queue_exists", "smqsg own queue", "" },
 		{ "max_transfer", "smqsg max transfer", " bytes" },
 		{ "max_segments", "smqsg max segments", "" },
 	};

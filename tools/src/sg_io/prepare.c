@@ -26,8 +26,6 @@ static const struct engine *choose_engine(const struct run_options *opt,
 		return &engine_bsg;
 	if (!strcmp(via, "smq"))
 		return &engine_smq;
-	if (!strcmp(via, "smq-held"))
-		return &engine_smq_held;
 	if (!strcmp(via, "bsg-uring"))
 		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
 	/* Use SG_IO on an sd node only if the depth is 1 or there is no sg node. */

@@ -41,11 +41,11 @@ static void take_via(struct argp_state *state, const char *arg, struct run_optio
 {
 	o->via = run_find_path(arg, strlen(arg));
 	if (!o->via)
-		argp_error(state, "--via: '%s' is not sg, bsg-uring, smq, smq-held or block", arg);
+		argp_error(state, "--via: '%s' is not sg, bsg-uring, smq or block", arg);
 	if (!strcmp(o->via, "bsg"))
 		argp_error(state,
-			   "--via bsg: has one command at a time in flight; sg, bsg-uring, smq, "
-			   "smq-held or block have more");
+			   "--via bsg: has one command at a time in flight; sg, bsg-uring, smq "
+			   "or block have more");
 	o->vias[0] = o->via;
 	o->nr_vias = 1;
 }
@@ -281,7 +281,7 @@ int cmd_replay(int argc, char **argv)
 		{ "speed", OPT_SPEED, "X", 0,
 		  "X times as fast as the file says (1); max or 0: ignore the times", 1 },
 		{ "via", OPT_VIA, "PATH", 0,
-		  "sg, bsg-uring, smq, smq-held or block (smq on an smqsg node, otherwise sg)", 1 },
+		  "sg, bsg-uring, smq or block (smq on an smqsg node, otherwise sg)", 1 },
 		{ "depth", OPT_DEPTH, "N", 0, "The most commands in flight from each CPU (64)", 1 },
 		{ "awake", OPT_AWAKE, "US", 0,
 		  "Do not sleep if the next command is due within US microseconds (10000)", 1 },

@@ -256,8 +256,6 @@ struct json_object *report_object(const struct result *r)
 	if (r->opt->slowest)
 		json_object_object_add(o, "slowest", slowest_json(r));
 	json_object_object_add(o, "interrupted", json_object_new_boolean(r->signal));
-	if (r->held)
-		json_object_object_add(o, "max_held", json_object_new_uint64(r->max_held));
 	return o;
 }
 

@@ -41,7 +41,7 @@ static int check_size(const struct run *run, const struct run_options *opt)
 		return -1;
 	}
 	/* The limit does not apply to a run that checks the data: it has only --depth slots. */
-	if ((run->engine == &engine_smq || run->engine == &engine_smq_held) && !run->check &&
+	if (run->engine == &engine_smq && !run->check &&
 	    run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
 		warnx("%s: %zu commands; --via %s needs a slot for each and --depth more, "
 		      "the limit is %u",
@@ -102,10 +102,6 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 	slowest_sort(&r->slowest);
 	r->start_ns = first;
 	r->seconds = (last - first) / 1e9;
-	r->held = run->engine == &engine_smq_held;
-	for (i = 0; i < nr; i++)
-		if (!i || workers[i].max_held < r->max_held)
-			r->max_held = workers[i].max_held;
 	tally_sort(&r->tally);
 	for (i = 0; i < r->tally.nr; i++)
 		r->devices[r->tally.entries[i].what.device].bad += r->tally.entries[i].count;

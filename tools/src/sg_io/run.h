@@ -11,7 +11,7 @@
 #include "engine.h"
 
 #define MAX_DEVICES	64
-#define MAX_VIAS	6
+#define MAX_VIAS	5
 
 struct run_options {
 	bool replay;
@@ -53,8 +53,6 @@ struct result {
 	double seconds;
 	struct device_result *devices;	/* opt->nr_devs of them */
 	int signal;		/* the signal that ended the run early, or 0 */
-	bool held;		/* the path is smq-held; then @max_held is valid */
-	__u32 max_held;		/* the fewest requests that a job may keep on a device */
 	struct hist latency;
 	struct slowest slowest;
 	__u64 start_ns;		/* when the first command could be issued: clock_ns() */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <argp.h>
+#include <err.h>
 #include <string.h>
 
 #include "array_size.h"
@@ -12,12 +13,15 @@ enum {
 	OPT_SLOWEST,
 };
 
-#define PATHS		"sg, bsg, bsg-uring, smq, smq-held or block"
+#define PATHS		"sg, bsg, bsg-uring, smq or block"
 #define MAX_ROUNDS	1000
 #define MAX_OWN		3	/* the most options in run_options or compare_options */
 
+/* The old name of the path smq, whose slots have the same gain now. */
+#define OLD_SMQ		"smq-held"
+
 static const char * const paths[] = {
-	"sg", "bsg", "bsg-uring", "smq", "smq-held", "block",
+	"sg", "bsg", "bsg-uring", "smq", "block",
 };
 
 /* Options that run and compare have in common. */
@@ -68,16 +72,13 @@ static const char run_doc[] =
 	"             is given, otherwise on the bsg node, which needs Linux 7.1.\n"
 	"  smq        Slots of the smqsg node, all prepared before the first is run. A\n"
 	"             --batch above 1 is one entry of the ring for each DEV.\n"
-	"  smq-held   Like smq, but slots keep request and tag from one run to the\n"
-	"             next. Only the slots that run first do so, up to half of the\n"
-	"             queue depth. A slot gives its request back when another user of\n"
-	"             the device needs it. This path suits files of few commands.\n"
 	"  block      Only READ and WRITE, as direct block I/O through io_uring.\n"
-	"bsg-uring, smq, smq-held and block can submit several commands per system\n"
-	"call: --batch is for these paths. On all paths but block, a command for which\n"
-	"the device has no room is sent when another command has ended. If there are\n"
-	"several DEVs, each job has one ring for all of them, and gives them commands\n"
-	"in turn.\n"
+	"bsg-uring, smq and block can submit several commands per system call: --batch\n"
+	"is for these paths. On all paths but block, a command for which the device has\n"
+	"no room is sent when another command has ended. If there are several DEVs,\n"
+	"each job has one ring for all of them, and gives them commands in turn.\n"
+	"smq-held is another name of smq: once only the slots of that path kept their\n"
+	"requests from one run to the next, now those of smq do.\n"
 	"On the path block, the block layer may merge neighbouring commands of a batch,\n"
 	"unless queue/nomerges is set.\n"
 	"\n"
@@ -117,6 +118,10 @@ const char *run_find_path(const char *name, size_t len)
 {
 	unsigned int i;
 
+	if (len == strlen(OLD_SMQ) && !strncmp(OLD_SMQ, name, len)) {
+		warnx("--via " OLD_SMQ ": is another name of smq, which gains as much now");
+		return run_find_path("smq", strlen("smq"));
+	}
 	for (i = 0; i < ARRAY_SIZE(paths); i++)
 		if (strlen(paths[i]) == len && !strncmp(paths[i], name, len))
 			return paths[i];

@@ -23,11 +23,10 @@ _sg_io_options() {
 _sg_io_values() {
 	case $2 in
 	--via)
-		# replay refuses bsg, which has one command in flight; verify refuses smq-held.
+		# replay refuses bsg, which has one command in flight.
 		_sg_io_help run | sed -nE '/^Paths:/,/^[^ P]/s/^  ([a-z-]+) .*/\1/p' |
 			case $1 in
 			replay) grep -vx bsg ;;
-			verify) grep -vx smq-held ;;
 			*) cat ;;
 			esac
 		;;

@@ -364,8 +364,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	switch (key) {
 	case OPT_VIA:
 		o->via = run_find_path(arg, strlen(arg));
-		/* Each READ is prepared again, so held slots would gain nothing. */
-		if (!o->via || !strcmp(o->via, "smq-held"))
+		if (!o->via)
 			argp_error(state, "--via: '%s' is not sg, bsg, bsg-uring, smq or block",
 				   arg);
 		return 0;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * --via smq and smq-held: slots of /dev/smqsgN, prepared before the run.
+ * --via smq: slots of /dev/smqsgN, prepared before the run.
  *
  * Each command of the file has at least one slot; a short file has several slots for each, so
  * that --depth commands can be in flight. If the slot of a command is still in flight when the
- * command is due again, a spare slot is prepared for it. Spare slots do not keep their requests:
- * preparing a spare slot for another command would give its request back.
+ * command is due again, a spare slot is prepared for it.
  */
 #include <err.h>
 #include <errno.h>
@@ -19,7 +18,6 @@
 
 #define CHUNK		1024	/* slots prepared by one call */
 #define MAX_EVENTS	256	/* fetched at a time */
-#define HELD_SHARE	50	/* smq-held: percent of the depth that slots may keep */
 
 /* A batch that is being filled, in flight or unused. */
 struct batch {
@@ -127,19 +125,14 @@ static int prepare_all(const struct worker *w, const struct smq_target *t,
 	const struct cmdfile *file = w->run->file;
 	const struct smq_path *p = w->priv;
 	struct smq_sg_slot slots[CHUNK];
-	__u32 first, i, n, done, field, flags = 0;
+	__u32 first, i, n, done, field;
 	int ret;
-
-	if (w->run->engine == &engine_smq_held)
-		flags = SMQ_SG_SLOT_HELD;
 
 	for (first = 0; first < p->prepared; first += n) {
 		n = p->prepared - first < CHUNK ? p->prepared - first : CHUNK;
-		for (i = 0; i < n; i++) {
+		for (i = 0; i < n; i++)
 			describe(w, &file->cmds[(first + i) % file->nr],
 				 (first + i) % w->run->depth, &slots[i]);
-			slots[i].flags = flags;
-		}
 		ret = smq_prepare(t->dev, first, slots, n, &done, &field);
 		if (ret) {
 			explain(w->run, t, target, &file->cmds[(first + done) % file->nr], field,
@@ -175,28 +168,8 @@ static int lend_memory(const struct worker *w, const struct smq_target *t,
 	return ret;
 }
 
-/*
- * Stores how many requests slots may keep. If they may keep none on a device, the first job or lane
- * says so, once for each device.
- */
-static void ask_held(struct worker *w, struct smq_device *dev, struct target *target)
-{
-	bool first = target == w->run->targets;
-	struct smq_sg_info info = {};
-
-	smq_info(dev, &info);
-	if (first || info.max_held < w->max_held)
-		w->max_held = info.max_held;
-	if (info.max_held || target->warned_unheld || w->lane != w->run->lanes)
-		return;
-	target->warned_unheld = true;
-	warnx("%s: no requests can be held: held_share or the depth is too small, or this kernel "
-	      "cannot; slots run as with smq", target->dev->given);
-}
-
 static int open_target(struct worker *w, struct smq_target *t, struct target *target)
 {
-	bool held = w->run->engine == &engine_smq_held;
 	const char *node = target->dev->node[NODE_SMQ];
 	struct smq_path *p = w->priv;
 	__u32 slots = p->prepared + w->run->depth;
@@ -210,14 +183,11 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 	}
 	p->nr++;
 	t->busy = calloc(slots, 1);
-	ret = t->busy ? smq_setup_held(t->dev, slots, SENSE_BYTES, held ? HELD_SHARE : 0) :
-			-ENOMEM;
+	ret = t->busy ? smq_setup(t->dev, slots, SENSE_BYTES) : -ENOMEM;
 	if (ret) {
 		warnx("%s: %u slots: %s", node, slots, smq_strerror(SMQ_CALL_SETUP, ret));
 		return -1;
 	}
-	if (held)
-		ask_held(w, t->dev, target);
 	/* Errors do not matter: a registered file only saves some instructions. */
 	smq_ring_add(p->ring, t->dev);
 	return lend_memory(w, t, target) || prepare_all(w, t, target) ? -1 : 0;
@@ -482,18 +452,6 @@ const struct engine engine_smq = {
 	.name = "smq",
 	.node = NODE_SMQ,
 	.polls = true,
-	.batch_each = true,
-	.check = passthrough_check,
-	.open = open_smq,
-	.queue = queue_smq,
-	.submit = submit_smq,
-	.reap = reap_smq,
-	.close = close_smq,
-};
-
-const struct engine engine_smq_held = {
-	.name = "smq-held",
-	.node = NODE_SMQ,
 	.batch_each = true,
 	.check = passthrough_check,
 	.open = open_smq,

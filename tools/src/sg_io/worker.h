@@ -24,7 +24,6 @@ struct target {
 	__u64 capacity;			/* bytes of the disk, 0: not known */
 	__u64 max_transfer;		/* bytes of one command, 0: not known */
 	__u64 limit;			/* commands to issue */
-	bool warned_unheld;		/* a message said that slots can keep no requests */
 	char apart[64];			/* gives @next its own cache line: all workers write it */
 	atomic_ullong next;		/* sequence number of the next command */
 };
@@ -95,7 +94,6 @@ struct worker {
 	unsigned int nr_free;
 	unsigned int in_flight;
 	unsigned int queued;		/* commands queued since the last submit */
-	__u32 max_held;			/* requests that slots may keep; the least of all targets */
 	bool full;			/* the path has no room until a command ends */
 	int cpu;			/* the CPU to which the worker is pinned, or CPU_ANY */
 	bool refused;			/* a slot in @free has a command to queue again */
