@@ -202,7 +202,6 @@ def test_time_of_calls_is_not_subtracted(tmp_path, row, calls):
      [[2.0, 3.0], [0.5]], None),
     ("""echo '{"chunks": [[[0, 500]]]}'""", None, "cannot be read"),
     ("echo oops", None, "cannot be read.*oops"),
-    ("echo '{\"chunks\": [[]], \"max_held\": 0}'", None, "the slots keep no requests"),
     ("echo no such disk >&2; exit 3", None, "status 3: no such disk"),
 ])
 def test_program_output_is_converted_or_refused(tmp_path, monkeypatch, script, chunks, message):
@@ -491,9 +490,9 @@ def test_native_measures_in_a_vm(tmp_path):
         capture_output=True, text=True, check=False, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     found = figures.read(tmp_path / "figures")
-    # From user space: seven paths and the empty calls, two ratios for each path, with one and two
+    # From user space: five paths and the empty calls, two ratios for each path, with one and two
     # jobs.
-    rows = {"null_blk": 12, "scsi_debug": 16 + 2 * (7 + 1 + 2 * 7), "smq_ram": 16,
+    rows = {"null_blk": 12, "scsi_debug": 16 + 2 * (5 + 1 + 2 * 5), "smq_ram": 16,
             "smq_ram_20us_doorbell": 3 + 2}
     for row, count in rows.items():
         assert len(found.find(row=row)) == count, row

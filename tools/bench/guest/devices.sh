@@ -20,6 +20,8 @@ RESULTS=/nonexistent
 . "$(dirname "${BASH_SOURCE[0]}")/conv.sh"
 # shellcheck source=SCRIPTDIR/policies.sh
 . "$(dirname "${BASH_SOURCE[0]}")/policies.sh"
+# shellcheck source=SCRIPTDIR/own.sh
+. "$(dirname "${BASH_SOURCE[0]}")/own.sh"
 
 die() {
 	echo "bench: $*" >&2
@@ -98,11 +100,11 @@ sg_of() {
 	done
 }
 
-# node_of disk|sg|bsg|smqsg DISK: prints the path, below /dev, of the disk's node of this kind
+# node_of disk|disk_own|sg|bsg|smqsg DISK: prints the path, below /dev, of the disk's node of this kind
 node_of() {
 	local found
 	case $1 in
-	disk)
+	disk | disk_own)
 		found=$2
 		;;
 	sg)
@@ -191,6 +193,24 @@ row_scsi_debug_data() {
 row_scsi_debug_deadline() {
 	row_scsi_debug
 	ELEVATOR=mq-deadline
+}
+
+# scsi_debug_elevator MODULE ELEVATOR
+scsi_debug_elevator() {
+	if ! modprobe "$1"; then
+		SKIPPED="the kernel has no $2"
+		return 1
+	fi
+	row_scsi_debug
+	ELEVATOR=$2
+}
+
+row_scsi_debug_bfq() {
+	scsi_debug_elevator bfq bfq
+}
+
+row_scsi_debug_kyber() {
+	scsi_debug_elevator kyber-iosched kyber
 }
 
 row_scsi_debug_no_sd() {

@@ -24,19 +24,18 @@
 #define NR_BYTES	(512 * 1024)	/* how much of the disk is used */
 #define TIMEOUT_MS	20000
 #define SENSE_BYTES	32
-#define HELD_SHARE	50	/* percent of the depth that --held asks for */
 
 #define OP_TUR		0x00
 #define OP_READ_10	0x28
 #define OP_WRITE_10	0x2a
 
-enum path { RUN, BATCH, ADHOC, V4 };
+enum path { RUN, RUN_LBA, BATCH, ADHOC, V4 };
 
-static const char * const paths[] = { "run", "batch", "adhoc", "v4", NULL };
+static const char * const paths[] = { "run", "run-lba", "batch", "adhoc", "v4", NULL };
 
 static struct {
 	enum path path;
-	bool tur, write, registered, held, poll;
+	bool tur, write, registered, poll;
 	unsigned int bs, depth, batch;
 	struct jobs_runs runs;
 	struct devices devices;
@@ -55,13 +54,17 @@ static int nr_fds;
 
 /* The number of slots of each device: enough that an idle one can always be found. */
 static unsigned int nr_slots;
-/* How many requests the slots of a device may keep: the smallest number of all devices. */
-static unsigned int max_held;
+
+/* Where command @n reads or writes. */
+static inline __attribute__((always_inline))
+unsigned int lba_of(unsigned int n)
+{
+	return n % (NR_BYTES / opt.bs) * (opt.bs / BLOCK);
+}
 
 static void fill_cdb(unsigned char *cdb, unsigned int n)
 {
-	unsigned int blocks = opt.bs / BLOCK;
-	unsigned int lba = n % (NR_BYTES / opt.bs) * blocks;
+	unsigned int lba = lba_of(n);
 
 	memset(cdb, 0, 16);
 	if (opt.tur)
@@ -69,7 +72,7 @@ static void fill_cdb(unsigned char *cdb, unsigned int n)
 	cdb[0] = opt.write ? OP_WRITE_10 : OP_READ_10;
 	cdb[4] = lba >> 8;
 	cdb[5] = lba;
-	cdb[8] = blocks;
+	cdb[8] = opt.bs / BLOCK;
 }
 
 static unsigned int cdb_len(void)
@@ -134,13 +137,17 @@ static int idle_init(unsigned int step)
 }
 
 static inline __attribute__((always_inline))
-void queue_run(void)
+void queue_run(enum path path, unsigned long n)
 {
 	unsigned int which = idle_take();
 	struct io_uring_sqe *sqe = get_sqe(which >> 16, SMQ_SG_URING_RUN);
 	struct smq_sg_run *run = (struct smq_sg_run *)sqe->cmd;
 
 	*run = (struct smq_sg_run) { .slot = which & 0xffff };
+	if (path == RUN_LBA) {
+		run->flags = SMQ_SG_RUN_LBA;
+		run->lba = lba_of(n);
+	}
 	sqe->user_data = which;
 }
 
@@ -263,10 +270,10 @@ unsigned int queue_some(enum path path, unsigned long n, unsigned long left)
 		queue_batch(count);
 		return count;
 	}
-	if (path == RUN)
-		queue_run();
-	else
+	if (path == ADHOC)
 		queue_adhoc(n);
+	else
+		queue_run(path, n);
 	return 1;
 }
 
@@ -316,6 +323,8 @@ static int run_commands(unsigned long count)
 	switch (opt.path) {
 	case RUN:
 		return run_path(RUN, count);
+	case RUN_LBA:
+		return run_path(RUN_LBA, count);
 	case BATCH:
 		return run_path(BATCH, count);
 	case ADHOC:
@@ -330,7 +339,6 @@ static int prepare(int fd)
 	struct smq_sg_setup setup = {
 		.slots = nr_slots,
 		.sense_size = SENSE_BYTES,
-		.held_share = opt.held ? HELD_SHARE : 0,
 	};
 	struct smq_sg_buffer lend = {
 		.address = (uintptr_t)buffer,
@@ -338,15 +346,12 @@ static int prepare(int fd)
 	};
 	struct smq_sg_slot slots[MAX_DEPTH] = { };
 	struct smq_sg_prepare fill = { .slots = (uintptr_t)slots, .count = nr_slots };
-	struct smq_sg_info info = { };
 	unsigned int i;
 
 	for (i = 0; i < nr_slots; i++) {
 		fill_cdb(slots[i].cdb, i);
 		slots[i].cdb_len = cdb_len();
 		slots[i].timeout_ms = TIMEOUT_MS;
-		if (opt.held)
-			slots[i].flags = SMQ_SG_SLOT_HELD;
 		if (opt.tur)
 			continue;
 		slots[i].direction = opt.write ? SMQ_SG_OUT : SMQ_SG_IN;
@@ -354,10 +359,8 @@ static int prepare(int fd)
 		slots[i].offset = (size_t)i * opt.bs;
 	}
 	if (ioctl(fd, SMQ_SG_SETUP, &setup) || ioctl(fd, SMQ_SG_BUFFER, &lend) ||
-	    ioctl(fd, SMQ_SG_PREPARE, &fill) || ioctl(fd, SMQ_SG_INFO, &info))
+	    ioctl(fd, SMQ_SG_PREPARE, &fill))
 		return -errno;
-	if (fd == fds[0] || info.max_held < max_held)
-		max_held = info.max_held;
 	return 0;
 }
 
@@ -410,8 +413,6 @@ static void report(unsigned long count, unsigned long ns)
 	printf(", \"jobs\": %u, \"command\": \"%s\", \"bs\": %u, \"depth\": %u, \"batch\": %u, ",
 	       opt.jobs, opt.tur ? "TUR" : opt.write ? "WRITE(10)" : "READ(10)",
 	       opt.tur ? 0 : opt.bs, opt.depth, opt.batch);
-	if (opt.held)
-		printf("\"max_held\": %u, ", max_held);
 	printf("\"registered\": %s, \"poll\": %s, ", opt.registered ? "true" : "false",
 	       opt.poll ? "true" : "false");
 	printf("\"warmup\": %u, \"count\": %lu, \"ns\": %lu, ", opt.runs.warmup, count, ns);
@@ -438,8 +439,8 @@ static const char help[] =
 "usage: passthrough [options] DEVICE...\n"
 "Sends SCSI commands to /dev/smqsgN, or with --path adhoc and v4 to /dev/bsg/H:C:T:L, from\n"
 "jobs pinned to CPU 0, 1, .... Puts markers for a counting plugin around each run.\n"
-"  --path PATH      run: each SQE runs a prepared slot; batch: each SQE runs a batch of\n"
-"                   slots; adhoc: each SQE has a command without a slot; v4: SG_IO with\n"
+"  --path PATH      run: each SQE runs a prepared slot; run-lba: likewise, with another LBA\n"
+"                   than the slot's; batch: each SQE runs a batch of slots; adhoc: each SQE has a command without a slot; v4: SG_IO with\n"
 "                   struct sg_io_v4, one command at a time (run)\n"
 "  --tur, --write   TEST UNIT READY, or WRITE(10), which destroys the data of DEVICE,\n"
 "                   instead of READ(10)\n"
@@ -447,7 +448,6 @@ static const char help[] =
 "  --depth N        commands in flight (32)\n"
 "  --batch N        commands submitted and waited for at a time (16)\n"
 "  --registered     adhoc: registered buffers, one for each command in flight\n"
-"  --held           run, batch: slots keep their requests, up to half of the queue depth\n"
 "  --poll           an IOPOLL ring; not with v4\n"
 "  --jobs N         distributes the DEVICEs over N jobs; a job without a DEVICE of its own\n"
 "                   shares one (1)\n"
@@ -468,7 +468,6 @@ static const struct option_spec options[] = {
 	OPTION_NUMBER("depth", opt.depth, 1, MAX_DEPTH),
 	OPTION_NUMBER("batch", opt.batch, 1, MAX_DEPTH),
 	OPTION_FLAG("registered", opt.registered),
-	OPTION_FLAG("held", opt.held),
 	OPTION_FLAG("poll", opt.poll),
 	OPTION_NUMBER("jobs", opt.jobs, 1, MAX_JOBS),
 	OPTION_COUNTS(opt.runs),
@@ -487,8 +486,8 @@ static void parse(int argc, char **argv)
 		fprintf(stderr, "--batch: %u does not divide --depth %u\n", opt.batch, opt.depth);
 		exit(2);
 	}
-	if (opt.held && opt.path != RUN && opt.path != BATCH) {
-		fprintf(stderr, "--held: --path %s has no slots\n", paths[opt.path]);
+	if (opt.tur && opt.path == RUN_LBA) {
+		fputs("--tur: has no LBA for --path run-lba\n", stderr);
 		exit(2);
 	}
 	if (opt.poll && opt.path == V4) {

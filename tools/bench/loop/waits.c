@@ -32,7 +32,6 @@
 /* How long commands in flight may take to end after the last one was sent. */
 #define DRAIN_MS	60000
 #define MAX_ERRNO	133
-#define HELD_SHARE	100		/* percent of the depth that --held asks for */
 #define OP_READ_10	0x28
 
 #define NS_PER_MS	1000000UL
@@ -43,7 +42,6 @@ static const char * const paths[] = { "run", "batch", "ioctl", "read", NULL };
 
 static struct {
 	enum path path;
-	bool held;
 	unsigned int depth, batch, ms, expire;
 	unsigned long count;
 	const char *device;
@@ -202,12 +200,11 @@ static int prepare(void)
 {
 	struct smq_sg_setup setup = {
 		.slots = nr_slots,
-		.held_share = opt.held ? HELD_SHARE : 0,
 	};
 	struct smq_sg_buffer lend = { .address = (unsigned long)buffer, .length = BLOCK };
 	struct smq_sg_prepare fill = { .count = nr_slots };
 	struct smq_sg_slot *slots = calloc(nr_slots, sizeof(*slots));
-	unsigned int i, flags = opt.held ? SMQ_SG_SLOT_HELD : 0;
+	unsigned int i;
 	int err = 0;
 
 	if (!slots)
@@ -219,7 +216,6 @@ static int prepare(void)
 			.direction = SMQ_SG_IN,
 			.length = BLOCK,
 			.timeout_ms = opt.expire,
-			.flags = flags,
 		};
 	fill.slots = (unsigned long)slots;
 	if (ioctl(fd, SMQ_SG_SETUP, &setup) || ioctl(fd, SMQ_SG_BUFFER, &lend) ||
@@ -289,7 +285,6 @@ static const char help[] =
 "  --ms N           send nothing more after N milliseconds; an ioctl is interrupted (1000)\n"
 "  --count N        send N SQEs, ioctls or reads, instead of sending for --ms\n"
 "  --expire MS      timeout of a command (60000)\n"
-"  --held           slots keep their requests between runs\n"
 "At the end waits up to 60 s for commands in flight. Prints a line of JSON: results by errno,\n"
 "with \"0\" for GOOD and \"status\" for all other statuses; served is the sum of the slots' own\n"
 "counters; only GOOD commands are timed.\n";
@@ -301,7 +296,6 @@ static const struct option_spec options[] = {
 	OPTION_NUMBER("ms", opt.ms, 1, MAX_BINS * BIN_MS),
 	OPTION_NUMBER("count", opt.count, 1, MAX_SAMPLES),
 	OPTION_NUMBER("expire", opt.expire, 1, 600000),
-	OPTION_FLAG("held", opt.held),
 	{ }
 };
 

@@ -16,8 +16,7 @@ PEERS = {
     "smq_adhoc_fixed": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
     "smq": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
     "smq_batch": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
-    "smq_held": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
-    "smq_held_batch": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
+    "smq_lba": ("bsg_uring_fixed", "io_uring_fixed", "bsg"),
 }
 OURS = "smq_sg"     # the group of functions
 HEAD = ["smq_sg", "peer", "peer's cost", "ours", "below", "floor", "above floor"]

@@ -11,7 +11,9 @@ from .timing import turns
 
 IN_KERNEL = "in_kernel"  # the path of smq_load; programs in user space use all others
 FEW_JOBS = 2
-_DIRECT = {"io_uring", "io_uring_fixed", "io_uring_poll"}
+# Paths of the program uring, and the kind of nodes that each uses.
+_DIRECT = {"io_uring": "disk", "io_uring_fixed": "disk", "io_uring_poll": "disk",
+           "io_uring_beside": "disk_own"}
 # Arguments of the program passthrough, and the kind of nodes that it uses.
 _PASSTHROUGH = {
     "bsg": (["--path", "v4"], "bsg"),
@@ -21,8 +23,7 @@ _PASSTHROUGH = {
     "smq_adhoc_fixed": (["--path", "adhoc", "--registered"], "smqsg"),
     "smq": (["--path", "run"], "smqsg"),
     "smq_batch": (["--path", "batch"], "smqsg"),
-    "smq_held": (["--path", "run", "--held"], "smqsg"),
-    "smq_held_batch": (["--path", "batch", "--held"], "smqsg"),
+    "smq_lba": (["--path", "run-lba"], "smqsg"),
     "smq_poll": (["--path", "run", "--poll"], "smqsg"),
     "smq_batch_poll": (["--path", "batch", "--poll"], "smqsg"),
 }
@@ -54,7 +55,7 @@ class Workload:     # pylint: disable=too-many-instance-attributes
         """The program, the kind and number of its nodes, and its arguments."""
         if self.path in _IN_KERNEL:
             return self._in_kernel(counts, warmup)
-        more, nodes = _PASSTHROUGH.get(self.path, ([], "disk"))
+        more, nodes = _PASSTHROUGH.get(self.path, ([], _DIRECT.get(self.path, "disk")))
         name = "passthrough" if more else "uring" if self.path in _DIRECT else "sgio"
         if name == "sgio":
             nodes = {"smq_sg_io": "smqsg", "smq_write_read": "smqsg",

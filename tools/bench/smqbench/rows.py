@@ -24,6 +24,9 @@ ROWS = {
     "scsi_debug_data": Row("scsi_debug data", data=True, note="completes inside queuecommand"),
     "scsi_debug_deadline": Row("scsi_debug, mq-deadline", note="completes inside queuecommand, "
                                "moves no data"),
+    "scsi_debug_bfq": Row("scsi_debug, bfq", note="completes inside queuecommand, moves no data"),
+    "scsi_debug_kyber": Row("scsi_debug, kyber", note="completes inside queuecommand, moves no "
+                            "data"),
     "scsi_debug_no_sd": Row("scsi_debug without sd", note="no_uld=1: like a tape, the LUN is not "
                             "bound to sd, so the block layer takes no times"),
     "scsi_debug_no_stats": Row("scsi_debug, queue_stats=0", note="with 0 in this attribute of the "
