@@ -52,7 +52,7 @@ def lines(states: Sequence[str]) -> Iterator[str]:
     for workload in WORKLOADS:
         name, nodes, _, *words = workload.program(COUNTS, WARMUP, False)
         yield (f"path {workload.key} {len(COUNTS)} {name} {nodes} " + " ".join(words) +
-               f" --timeout 86400 --again")
+               " --timeout 86400 --again")
     for state in states:
         for repeat in range(1, _repeats(state) + 1):
             yield f"state {state} {repeat}"
