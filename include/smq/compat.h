@@ -247,6 +247,43 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
 }
 
 /*
+ * Allocates a queue of a tag set, with the default limits, without a disk. The name changed in 6.9,
+ * when the limits became an argument. Context: may sleep.
+ */
+static inline struct request_queue *smq_queue_alloc(struct blk_mq_tag_set *set, void *queuedata)
+{
+#ifdef SMQ_HAVE_ALLOC_QUEUE
+	return blk_mq_alloc_queue(set, NULL, queuedata);
+#else
+	struct request_queue *q = blk_mq_init_queue(set);
+
+	if (!IS_ERR(q))
+		q->queuedata = queuedata;
+	return q;
+#endif
+}
+
+/*
+ * Gives a queue without a disk, which no request uses yet, the limits of another one. Its features
+ * stay, but for I/O statistics, which would need a disk. 6.11 made these flags part of the limits.
+ */
+static inline void smq_queue_copy_limits(struct request_queue *q, const struct request_queue *from)
+{
+#ifdef QUEUE_FLAG_IO_STAT
+	q->limits = from->limits;
+	blk_queue_flag_clear(QUEUE_FLAG_IO_STAT, q);
+#else
+	blk_features_t features = q->limits.features & ~BLK_FEAT_IO_STAT;
+
+	q->limits = from->limits;
+	q->limits.features = features;
+#endif
+#ifndef SMQ_HAVE_LIMITS_PAD
+	q->dma_pad_mask = from->dma_pad_mask;
+#endif
+}
+
+/*
  * Whether smq_sg may create a queue of its own beside a device's queue, complete its commands, and
  * use a request several times without freeing it in between. It then does by itself what the block
  * layer and the mid-layer do, so it must know all state that they keep. probe.mk defines this for
