@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The parts of a CDB (SBC-4) that this module reads: the LBA, and whether blocks are transferred
- * with protection information.
+ * The part of a CDB (SBC-4) that this module reads and changes: the LBA.
  */
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_proto.h>
@@ -85,54 +84,4 @@ void smqsg_lba_set(u8 *cdb, u64 lba)
 		put_unaligned_be64(lba, cdb + 2);
 		break;
 	}
-}
-
-/* Returns which byte has RDPROTECT, WRPROTECT, VRPROTECT or ORPROTECT in bits 7 to 5; 0: none. */
-static unsigned int smqsg_protect_byte(const u8 *cdb)
-{
-	switch (cdb[0]) {
-	case READ_10:
-	case WRITE_10:
-	case WRITE_VERIFY:
-	case VERIFY:
-	case WRITE_SAME:
-	case READ_16:
-	case COMPARE_AND_WRITE:
-	case WRITE_16:
-	case SMQSG_ORWRITE_16:
-	case WRITE_VERIFY_16:
-	case VERIFY_16:
-	case WRITE_SAME_16:
-	case SMQ_WRITE_ATOMIC_16:
-	case READ_12:
-	case WRITE_12:
-	case WRITE_VERIFY_12:
-	case VERIFY_12:
-		return 1;
-	case VARIABLE_LENGTH_CMD:
-		switch (get_unaligned_be16(cdb + 8)) {
-		case READ_32:
-		case VERIFY_32:
-		case WRITE_32:
-		case WRITE_VERIFY_32:
-		case WRITE_SAME_32:
-			return 10;
-		}
-		return 0;
-	default:
-		return 0;
-	}
-}
-
-/**
- * smqsg_cdb_protected() - whether a CDB asks for blocks with their protection information
- * @cdb: the CDB, SMQ_SG_MAX_CDB bytes
- *
- * Return: true if its RDPROTECT, WRPROTECT, VRPROTECT or ORPROTECT is not 0 (SBC-4).
- */
-bool smqsg_cdb_protected(const u8 *cdb)
-{
-	unsigned int byte = smqsg_protect_byte(cdb);
-
-	return byte && cdb[byte] & 0xe0;
 }

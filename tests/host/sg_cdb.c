@@ -6,7 +6,6 @@
  * rights TYPE OPCODE: whether the opcode needs CAP_SYS_RAWIO with a file open for reading, and with
  *	one open for writing, too.
  * lba TYPE CDB LBA: what smqsg_lba_fits() returns, and the CDB with the LBA.
- * protected CDB: 1 if the CDB asks for protection information.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,9 +48,6 @@ int main(void)
 			for (i = 0; i < size; i++)
 				printf("%02x", cdb[i]);
 			printf("\n");
-		} else if (sscanf(line, "protected %64s", hex) == 1) {
-			read_cdb(cdb, hex);
-			printf("%d\n", smqsg_cdb_protected(cdb));
 		} else {
 			return 2;
 		}

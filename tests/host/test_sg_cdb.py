@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_sg's table of opcodes that need CAP_SYS_RAWIO, for all types of devices, and the LBA and the
-protection field of a CDB."""
+"""smq_sg's table of opcodes that need CAP_SYS_RAWIO, for all types of devices, and the LBA of a
+CDB."""
 
 import errno
 import re
@@ -62,8 +62,6 @@ BITS = {opcode: bits for bits, opcodes in (
     (21, "08 0a"),
     (32, "28 2a 2e 2f a8 aa ae af"),
     (64, "88 8a 8e 8f 9c")) for opcode in bytes.fromhex(opcodes)}
-PROTECTED = set(bytes.fromhex("28 2a 2e 2f 41 88 89 8a 8b 8e 8f 93 9c a8 aa ae af"))
-VARIABLE_LENGTH, PROTECTED_32 = 0x7f, (9, 10, 11, 12, 13)
 LENGTHS = (6, 10, 10, 32, 16, 12, 16, 16)
 
 
@@ -131,14 +129,3 @@ def test_lba_only_of_devices_with_blocks(run):
     """READ(6) of a tape has a length where a disk's has the LBA."""
     _check_lbas(run, [(device, 0x08, 1, 0, bytes.fromhex("e00001")) if device in WITH_BLOCKS else
                       (device, 0x08, 1, errno.EOPNOTSUPP, b"") for device in range(32)])
-
-
-def test_protection_field(run):
-    """RDPROTECT, WRPROTECT, VRPROTECT and ORPROTECT."""
-    cases = [(bytes([opcode, byte, *bytes(30)]), byte != 0x1f and opcode in PROTECTED)
-             for opcode in range(256) if opcode != VARIABLE_LENGTH for byte in (0x20, 0x80, 0x1f)]
-    cases += [(bytes([VARIABLE_LENGTH, *bytes(8), action, 0x20, *bytes(21)]),
-               action in PROTECTED_32) for action in range(256)]
-    answers = run(f"protected {cdb.hex()}" for cdb, _ in cases)
-    for (cdb, expected), (answer,) in zip(cases, answers, strict=True):
-        assert int(answer) == expected, cdb.hex()
