@@ -223,7 +223,7 @@ static void smqsg_dev_release(struct device *dev)
 	smqsg_poll_exit(sg);
 	smqsg_depth_exit(sg);
 	smqsg_expire_exit(sg);
-	smqsg_pools_exit(sg);
+	smqsg_pool_exit(sg);
 	smqsg_own_exit(sg);
 	smqsg_kept_exit(sg);
 	ida_free(&smqsg_ida, sg->index);
@@ -297,12 +297,12 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	sg = kzalloc(sizeof(*sg), GFP_KERNEL);
 	if (!sg)
 		return -ENOMEM;
-	ret = smqsg_kept_init(sg) ?: smqsg_pools_init(sg, sdev) ?:
+	ret = smqsg_kept_init(sg) ?: smqsg_pool_init(sg, sdev) ?:
 	      ida_alloc_max(&smqsg_ida, SMQSG_MINORS - 1, GFP_KERNEL);
 	if (ret < 0) {
 		sdev_printk(KERN_ERR, sdev, "smq_sg: no smqsg node: %s\n",
 			    ret == -ENOSPC ? "all 32768 minors are taken" : "no memory");
-		smqsg_pools_exit(sg);
+		smqsg_pool_exit(sg);
 		smqsg_kept_exit(sg);
 		kfree(sg);
 		return ret;

@@ -47,7 +47,7 @@ void smqsg_io_free(struct smqsg_io *io)
 
 int smqsg_ios_init(struct smqsg_fd *fd)
 {
-	fd->ios = alloc_percpu_gfp(struct smqsg_pool, GFP_KERNEL_ACCOUNT);
+	fd->ios = alloc_percpu_gfp(struct smqsg_ios, GFP_KERNEL_ACCOUNT);
 	return fd->ios ? 0 : -ENOMEM;
 }
 
@@ -57,7 +57,7 @@ void smqsg_ios_exit(struct smqsg_fd *fd)
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		struct smqsg_pool *pool = per_cpu_ptr(fd->ios, cpu);
+		struct smqsg_ios *pool = per_cpu_ptr(fd->ios, cpu);
 
 		while ((io = pool->first)) {
 			pool->first = io->next;

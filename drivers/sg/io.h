@@ -102,19 +102,19 @@ enum {
 };
 
 /**
- * struct smqsg_pool - a file's unused struct smqsg_io on one CPU
+ * struct smqsg_ios - a file's unused struct smqsg_io on one CPU
  * @first: the first one; smqsg_io.next links the others
  * @count: how many there are
  *
  * Used with preemption off, and never from interrupts.
  */
-struct smqsg_pool {
+struct smqsg_ios {
 	struct smqsg_io *first;
 	unsigned int count;
 };
 
 /* The largest number of commands that a pool keeps. */
-#define SMQSG_POOL_MOST		256
+#define SMQSG_IOS_MOST		256
 
 void smqsg_bio_init(struct bio *bio);
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd);
@@ -128,7 +128,7 @@ void smqsg_io_free(struct smqsg_io *io);
 /* Takes a command from the CPU's pool, or allocates one; NULL: no memory. Process context. */
 static inline struct smqsg_io *smqsg_io_get(struct smqsg_fd *fd)
 {
-	struct smqsg_pool *pool = get_cpu_ptr(fd->ios);
+	struct smqsg_ios *pool = get_cpu_ptr(fd->ios);
 	struct smqsg_io *io = pool->first;
 
 	if (likely(io)) {
@@ -142,8 +142,8 @@ static inline struct smqsg_io *smqsg_io_get(struct smqsg_fd *fd)
 /* Puts a command into the CPU's pool, or frees it. Process context. */
 static inline void smqsg_io_put(struct smqsg_io *io)
 {
-	struct smqsg_pool *pool = get_cpu_ptr(io->fd->ios);
-	bool full = pool->count >= SMQSG_POOL_MOST;
+	struct smqsg_ios *pool = get_cpu_ptr(io->fd->ios);
+	bool full = pool->count >= SMQSG_IOS_MOST;
 
 	if (likely(!full)) {
 		io->next = pool->first;

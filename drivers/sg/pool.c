@@ -443,13 +443,13 @@ static struct smqsg_tags *smqsg_tags_get(struct blk_mq_tag_set *set)
 }
 
 /**
- * smqsg_pools_init() - sets up idle requests of a node
+ * smqsg_pool_init() - sets up idle requests of a node
  * @sg: the node
  * @sdev: its device
  *
  * Return: 0 or -ENOMEM. May sleep.
  */
-int smqsg_pools_init(struct smqsg_dev *sg, struct scsi_device *sdev)
+int smqsg_pool_init(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
 	sg->pool.share = SMQ_CAN_OWN ? SMQSG_POOL_SHARE : 0;
 	INIT_DELAYED_WORK(&sg->pool.scan, smqsg_pool_scan);
@@ -460,12 +460,12 @@ int smqsg_pools_init(struct smqsg_dev *sg, struct scsi_device *sdev)
 }
 
 /**
- * smqsg_pools_exit() - stops the scan, when the node is freed
+ * smqsg_pool_exit() - stops the scan, when the node is freed
  * @sg: the node; no file is open
  *
  * May sleep.
  */
-void smqsg_pools_exit(struct smqsg_dev *sg)
+void smqsg_pool_exit(struct smqsg_dev *sg)
 {
 	struct smqsg_tags *tags = sg->pool.tags;
 

@@ -56,7 +56,7 @@ struct smqsg_idle {
  *	while a file keeps requests. Runs in smqsg_wq, not with the dispatcher of depth.h, which
  *	sleeps for tags that the scan gives back
  *
- * Lives in the node, from smqsg_pools_init() to smqsg_pools_exit().
+ * Lives in the node, from smqsg_pool_init() to smqsg_pool_exit().
  */
 struct smqsg_dev_pool {
 	unsigned int share;
@@ -98,8 +98,8 @@ void smqsg_pool_set_share(struct smqsg_dev *sg, unsigned int percent);
 unsigned int smqsg_pool_idle(struct smqsg_dev *sg);
 unsigned int smqsg_pool_limit(struct smqsg_fd *fd);
 void smqsg_pool_open(struct smqsg_fd *fd);
-int smqsg_pools_init(struct smqsg_dev *sg, struct scsi_device *sdev);
-void smqsg_pools_exit(struct smqsg_dev *sg);
+int smqsg_pool_init(struct smqsg_dev *sg, struct scsi_device *sdev);
+void smqsg_pool_exit(struct smqsg_dev *sg);
 
 /**
  * smqsg_idle_take() - takes a command's idle request
