@@ -89,7 +89,7 @@ static noinline void smqsg_slot_ended_badly(struct smqsg_io *io, struct request 
 	int result = smqsg_slot_failed(io, status, scmd, error);
 
 	if (own)
-		smqsg_idle_ended(&io->idle, io->fd, rq, true);
+		smqsg_idle_forget(&io->idle, io->fd, rq);
 	smqsg_slot_result(status, result, scmd->resid_len);
 	smqsg_slot_finish(io, io->fd, io->batch, io->slot, result);
 }

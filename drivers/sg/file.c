@@ -74,6 +74,7 @@ static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 	sg->exclusive = false;
 	spin_unlock(&sg->lock);
 	wake_up_all(&sg->closed);
+	smqsg_own_closed(sg);
 	scsi_device_put(fd->sdev);
 }
 
@@ -147,7 +148,6 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_ios_exit(fd);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);
-	smqsg_own_closed(sg);
 	/* After the detach: until then a removal may call smqsg_v3_device_removed(). */
 	smqsg_v3_release(fd);
 	put_device(&sg->dev);

@@ -8,7 +8,6 @@
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
-#include <smq/lower.h>
 
 #include "bioless.h"
 #include "own.h"
@@ -19,6 +18,8 @@
 #define SMQSG_OWN_STAYS		(5 * HZ)
 /* How long a command that the mid-layer retries waits after it was refused, in ms. */
 #define SMQSG_OWN_RETRY		3
+/* How long SMQ_SG_SETUP and SMQ_SG_PREPARE wait until the queue is created. */
+#define SMQSG_OWN_WAIT		HZ
 
 static const struct smqsg_dev_own *smqsg_own_of(const struct request_queue *q)
 {
@@ -34,7 +35,7 @@ static blk_status_t smqsg_own_queue_rq(struct blk_mq_hw_ctx *hctx,
 {
 	blk_status_t status = smqsg_own_of(hctx->queue)->lower->queue_rq(hctx, bd);
 
-	/* For this status the block layer runs the queue again after 3 ms. */
+	/* For BLK_STS_RESOURCE the block layer runs the queue again after 3 ms. */
 	return status == BLK_STS_DEV_RESOURCE ? BLK_STS_RESOURCE : status;
 }
 
@@ -219,6 +220,8 @@ static void smqsg_own_create_work(struct work_struct *work)
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, own.create);
 
 	smqsg_own_make(sg);
+	WRITE_ONCE(sg->own.runs, sg->own.runs + 1);
+	wake_up_all(&sg->own.made);
 	/* The last file may have been closed meanwhile. */
 	smqsg_own_closed(sg);
 }
@@ -228,23 +231,30 @@ static void smqsg_own_create_work(struct work_struct *work)
  * @fd: the file
  * @reason: why
  *
- * Process context. May sleep for SMQSG_OWN_SETUP; otherwise a work item creates the queue.
+ * A work item creates the queue. For SMQSG_OWN_SETUP this function waits for it, but not for long:
+ * a freeze of the device's queue lasts as long as the commands in flight. Process context.
  */
 void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
 {
 	const struct blk_mq_tag_set *set = &fd->sdev->host->tag_set;
 	struct smqsg_dev *sg = fd->sg;
 	u8 mode = READ_ONCE(sg->own.mode);
+	unsigned int runs;
 
 	/* An LLD that may sleep must not be called under RCU, as direct.c does. */
 	if (!SMQ_CAN_OWN || (set->flags & BLK_MQ_F_BLOCKING) || mode == SMQSG_OWN_OFF ||
 	    !smqsg_own_can_freeze(fd->sdev))
 		return;
+	if (mode != SMQSG_OWN_ON && reason != SMQSG_OWN_SETUP &&
+	    (reason != SMQSG_OWN_SQE || !(set->flags & BLK_MQ_F_TAG_QUEUE_SHARED)))
+		return;
+	if (work_busy(&sg->own.create))
+		return;
+	runs = READ_ONCE(sg->own.runs);
+	queue_work(smqsg_send_wq, &sg->own.create);
 	if (reason == SMQSG_OWN_SETUP)
-		smqsg_own_make(sg);
-	else if (mode == SMQSG_OWN_ON ||
-		 (reason == SMQSG_OWN_SQE && (set->flags & BLK_MQ_F_TAG_QUEUE_SHARED)))
-		queue_work(smqsg_send_wq, &sg->own.create);
+		wait_event_killable_timeout(sg->own.made, READ_ONCE(sg->own.runs) != runs,
+					    SMQSG_OWN_WAIT);
 }
 
 /* Frees a queue that no file uses. Waits until its last request is free. */
@@ -332,6 +342,7 @@ void smqsg_own_remove(struct smqsg_dev *sg)
 void smqsg_own_init(struct smqsg_dev *sg)
 {
 	mutex_init(&sg->own.lock);
+	init_waitqueue_head(&sg->own.made);
 	INIT_WORK(&sg->own.create, smqsg_own_create_work);
 	INIT_DELAYED_WORK(&sg->own.end, smqsg_own_end);
 }

@@ -12,6 +12,7 @@
 
 #include <linux/blk-mq.h>
 #include <linux/mutex.h>
+#include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <smq/compat.h>
 #include <smq/lower.h>
@@ -29,9 +30,9 @@ struct smqsg_fd;
 
 /**
  * enum smqsg_own_mode - when a node gets a queue of its own
- * @SMQSG_OWN_AUTO: if the host's tags are shared already, because it has several LUNs, for the
- *	first command of io_uring; else for SMQ_SG_SETUP: on such a host the queue makes the tags
- *	shared, which costs block I/O something
+ * @SMQSG_OWN_AUTO: for SMQ_SG_SETUP and SMQ_SG_PREPARE; if the host's tags are shared already,
+ *	because it has several LUNs, also for the first command of io_uring. Otherwise the queue
+ *	makes the tags shared, which costs block I/O something
  * @SMQSG_OWN_ON: for the first command of any kind
  * @SMQSG_OWN_OFF: never
  */
@@ -43,7 +44,7 @@ enum smqsg_own_mode {
 
 /* Why a file asks for the queue. */
 enum smqsg_own_reason {
-	SMQSG_OWN_SETUP,	/* SMQ_SG_SETUP or SMQ_SG_PREPARE: it is created in this call */
+	SMQSG_OWN_SETUP,	/* SMQ_SG_SETUP or SMQ_SG_PREPARE: prefers to wait for it */
 	SMQSG_OWN_SQE,		/* a command of io_uring */
 	SMQSG_OWN_HEADER,	/* SG_IO or write(), which a program may use once in a while */
 };
@@ -59,7 +60,9 @@ enum smqsg_own_reason {
  * @lower: the mid-layer's operations, from which @ops was made
  * @mode: enum smqsg_own_mode. Written without a lock: each creation reads it once
  * @gone: the device is being removed: no queue may be created; under @lock
- * @create: creates the queue for a caller that must not sleep long
+ * @create: creates the queue; only this work item does
+ * @runs: how often @create has run. Only @create writes it
+ * @made: woken when @create has run
  * @end: destroys the queue some seconds after the last file was closed
  *
  * Lives in the node, from smqsg_own_init() to smqsg_own_exit().
@@ -72,6 +75,8 @@ struct smqsg_dev_own {
 	u8 mode;
 	bool gone;
 	struct work_struct create;
+	unsigned int runs;
+	wait_queue_head_t made;
 	struct delayed_work end;
 };
 
