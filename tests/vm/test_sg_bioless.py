@@ -5,21 +5,19 @@ import mmap
 import os
 import random
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 from kit import sgio, smqsg
-from kit.pool import on_cpus, WAYS, run_slots
 from kit.host import loaded
 from kit.memory import PAGE, Memory, OnePage
 from kit.numbered import numbered_blocks
+from kit.pool import WAYS, on_cpus, run_slots
 from kit.probe import calls
 from kit.ramdir import ram_host
-from kit.slots import BLOCK, HELD, RUN_BUFFER, RUN_LBA, SlotFile, read, write
+from kit.slots import BLOCK, RUN_BUFFER, RUN_LBA, SlotFile, read, write
 from kit.slowdisk import left_alone
 from kit.uring import Ring
 
-FLAGS = pytest.mark.parametrize("flags", (0, HELD), ids=("prepared", "held"))
 TAGS = 16
 
 
@@ -67,14 +65,13 @@ def run_with_all_tags(file):
 
 
 @pytest.mark.smoke
-@FLAGS
-def test_the_first_command_of_a_tag_has_a_bio(flags):
+def test_the_first_command_of_a_tag_has_a_bio():
     """A tag's first command has a bio: the request of that tag has no abort_work yet, so the
     mid-layer must prepare it. The tag's later commands have no bio."""
     area = Memory(TAGS * BLOCK)
-    with scsi_debug() as (path, _), SlotFile(path, TAGS, held_share=100) as file, mapped() as made:
+    with scsi_debug() as (path, _), SlotFile(path, TAGS) as file, mapped() as made:
         assert file.lend(0, area) == 0
-        file.prepare([read(at, flags=flags, offset=at * BLOCK) for at in range(TAGS)])
+        file.prepare([read(at, offset=at * BLOCK) for at in range(TAGS)])
         made.since()
         for turn in range(4):
             area[:] = bytes(area.size)
@@ -86,14 +83,13 @@ def test_the_first_command_of_a_tag_has_a_bio(flags):
 
 
 @pytest.mark.smoke
-@FLAGS
-def test_three_pieces_need_a_bio(flags):
+def test_three_pieces_need_a_bio():
     """A command has a bio if its data is in three pieces of memory. With one piece or two it has
     none."""
     # All pages of the area are the same page.
     area = OnePage(4 * PAGE)
     half = PAGE // 2
-    with scsi_debug() as (path, _), SlotFile(path, TAGS, held_share=100) as file, mapped() as made:
+    with scsi_debug() as (path, _), SlotFile(path, TAGS) as file, mapped() as made:
         page = Memory(TAGS * BLOCK)
         assert file.lend(0, page) == 0 == file.lend(1, area) == file.lend(2, area, PAGE)
         file.prepare([read(at, offset=at * BLOCK) for at in range(TAGS)])
@@ -101,8 +97,7 @@ def test_three_pieces_need_a_bio(flags):
         whole, part = PAGE // BLOCK, half // BLOCK
         for count, offset, pieces in ((1, 0, 1), (whole, 0, 1), (part, half, 1), (whole, half, 2),
                                       (part + 1, half, 2), (2 * whole, half, 3)):
-            file.prepare([read(5, count, flags=flags, buffer=1, offset=offset),
-                          read(99, whole, buffer=1)])
+            file.prepare([read(5, count, buffer=1, offset=offset), read(99, whole, buffer=1)])
             for more in ({}, {"flags": RUN_LBA, "lba": 40}, {"flags": RUN_BUFFER, "buffer": 2}, {},
                          {"flags": RUN_BUFFER | RUN_LBA, "buffer": 2, "lba": 50}, {}):
                 assert file.run_one(1).result == 0
@@ -150,18 +145,15 @@ def test_elevators_do_not_matter(way):
             assert not mid_layer, name
 
 
-@FLAGS
 @pytest.mark.parametrize("dif, dix", ((1, 1), (2, 1), (1, 0)))
-def test_hosts_with_protection_information(dif, dix, flags):
+def test_hosts_with_protection_information(dif, dix):
     """On these hosts the mid-layer prepares the commands, and gives each a list of protection
     data."""
     area = Memory(TAGS * BLOCK)
-    with scsi_debug(dif=dif, dix=dix) as (path, _), mapped() as made, \
-            SlotFile(path, TAGS, held_share=100) as file:
+    with scsi_debug(dif=dif, dix=dix) as (path, _), mapped() as made, SlotFile(path, TAGS) as file:
         assert file.lend(0, area) == 0
         opcode = 0x28 if dif == 1 else 0x88
-        file.prepare([read(at, flags=flags, offset=at * BLOCK, opcode=opcode)
-                      for at in range(TAGS)])
+        file.prepare([read(at, offset=at * BLOCK, opcode=opcode) for at in range(TAGS)])
         counts = []
         for _ in range(5):
             area[:] = bytes(area.size)
@@ -233,43 +225,43 @@ def test_faults_end_commands_as_with_sg():
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
         left_alone(lun)
         with sgio.SgDev(lun.sg) as plain, mapped() as made, \
-                SlotFile(smqsg.node(lun), TAGS, held_share=100) as file:
+                SlotFile(smqsg.node(lun), TAGS) as file:
             assert file.lend(0, area, half) == 0
-            raw = read(0, count, timeout_ms=500), read(0, count, timeout_ms=500, flags=HELD)
+            raw = read(0, count, timeout_ms=500)
             file.prepare([write(at, count) for at in range(TAGS)])
             # The mid-layer prepares the first command of each tag.
             host_dir.set("model/service_ns", 200000000)
             assert file.run(range(TAGS)) == (0, 0)
             host_dir.set("model/service_ns", 0)
-            cdb = bytes(raw[0].cdb[:raw[0].cdb_len])
-            file.prepare(raw)
+            cdb = bytes(raw.cdb[:raw.cdb_len])
+            file.prepare([raw])
 
             def by_sg():
                 got = plain.cmd(cdb, count * BLOCK, timeout_ms=500)
                 return as_result(got.status | got.host << 8, got.triple, got.resid)
 
-            def by_slot(slot):
-                file.push(ring, slot)
+            def by_slot():
+                file.push(ring, 0)
                 ring.submit()
                 ring.wait(1)
-                got = file.status(slot)
+                got = file.status(0)
                 return as_result(got.result, got.triple, got.resid)
             for fault in FAULTS:
                 expected = with_fault(host_dir, fault, by_sg)
                 # The next command gets the unit attention of a reset.
                 while not plain.cmd(cdb, count * BLOCK).good:
                     pass
-                for slot in (0, 1):
+                for idle in (False, True):
                     # The first command of a tag has a bio. If this tag was unused, try again.
                     for _ in range(4):
                         leave_retries_of_sd(lun)
-                        if slot == 1:
-                            assert file.run_one(slot).result == 0
+                        if idle:
+                            assert file.run_one(0).result == 0
                         made.since()
-                        assert with_fault(host_dir, fault, partial(by_slot, slot)) == expected
+                        assert with_fault(host_dir, fault, by_slot) == expected
                         lists = made.since()
-                        while file.run_one(slot).result:
+                        while file.run_one(0).result:
                             pass
                         if not lists:
                             break
-                    assert not lists, (fault, slot)
+                    assert not lists, (fault, idle)

@@ -10,8 +10,9 @@ from kit import cdb, smqsg
 from kit.adhoc import push_adhoc
 from kit.child import as_nobody
 from kit.host import wait_for
+from kit.memory import Memory
 from kit.sgio import SgDev
-from kit.slots import CANCEL, Cancel, Field, SlotFile, command, ioctl
+from kit.slots import BLOCK, CANCEL, Cancel, Field, SlotFile, command, ioctl
 from kit.slowdisk import DEPTH, SLOW, opened
 from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
 
@@ -128,15 +129,24 @@ def test_batch_is_cancelled_while_it_is_sent(device):
             assert time.monotonic() - start < SOON
 
 
-def test_waiting_adhoc_commands_are_cancelled(device):
+@pytest.mark.parametrize("blocks", (1, 16), ids=("copied", "mapped"))
+def test_waiting_adhoc_commands_are_cancelled(device, blocks):
+    """A cancelled command leaves its caller's memory as it was."""
+    size = blocks * BLOCK
+    areas = [Memory(size) for _ in range(12)]
+    for area in areas:
+        area[:] = b"\x5a" * size
     with SlotFile(device.path) as file, Ring(64, SETUP_SQE128 | SETUP_CQE32) as ring:
         device.slow()
-        raw = [push_adhoc(ring, file.fd, TUR, number) for number in range(12)]
+        raw = [push_adhoc(ring, file.fd, cdb.blocks(cdb.READ_10, 0, blocks), number, area, 0, size)
+               for number, area in enumerate(areas)]
         ring.submit()
         waiting(device, 12 - DEPTH)
         assert file.cancel() == (0, 12 - DEPTH)
         got = dict(ring.wait(12))
         assert sorted(got.values()) == [-errno.ECANCELED] * (12 - DEPTH) + [0] * DEPTH
+        for number, area in enumerate(areas):
+            assert (area[:] == b"\x5a" * size) == (got[number] != 0)
         del raw
 
 

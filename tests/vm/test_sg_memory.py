@@ -151,11 +151,13 @@ def test_device_removed_while_memory_does_not_come(disk, way):
 
 
 def submit(ring: Ring, fd: int, total: int) -> list[tuple[int, int]]:
-    """Submits this many READs of a page; returns the completions so far."""
-    area, ends = Memory(PAGE), []
+    """Submits this many READs of two pages, which are not copied; returns the completions so
+    far."""
+    size = 2 * PAGE
+    area, ends = Memory(size), []
     for first in range(0, total, ring.entries):
-        kept = [push_adhoc(ring, fd, cdb.blocks(cdb.READ_10, 0, PAGE // BLOCK), number, area, 0,
-                           PAGE) for number in range(first, first + ring.entries)]
+        kept = [push_adhoc(ring, fd, cdb.blocks(cdb.READ_10, 0, size // BLOCK), number, area, 0,
+                           size) for number in range(first, first + ring.entries)]
         ring.submit()
         ends += ring.reap()
         del kept
@@ -172,8 +174,8 @@ def test_waiting_commands_pin_few_pages(disk, locked):
     with SlotFile(disk.path) as file:
         most = file.info().max_waiting
     if locked:
-        # Each counts as two pages: its data might not begin where a page begins.
-        most = locked // 2
+        # Each counts as three pages: its data might not begin where a page begins.
+        most = locked // 3
 
     def work():
         if locked:
