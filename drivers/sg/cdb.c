@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The part of a CDB (SBC-4) that this module reads and changes: the LBA.
+ * Which CDBs have an LBA (SBC-4) that a run may set.
  */
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_proto.h>
 #include <smq/compat.h>
-#include <smq/rw_cdb.h>
 
 #include "cdb.h"
 
-/* An opcode that scsi_proto.h does not have. */
-#define SMQSG_ORWRITE_16	0x8b
-
-static unsigned int smqsg_lba_bits(u8 opcode)
+static unsigned int smqsg_opcode_bits(u8 opcode)
 {
 	switch (opcode) {
 	case READ_6:
@@ -39,17 +35,14 @@ static unsigned int smqsg_lba_bits(u8 opcode)
 }
 
 /**
- * smqsg_lba_fits() - whether a CDB can be given another LBA
- * @sdev: the device that the CDB is for; its type matters: READ (6) for a tape has no LBA
- * @cdb: the CDB
- * @lba: the logical block address
+ * smqsg_lba_bits() - how wide the LBA of a command is
+ * @sdev: the device that the command is for; its type matters: READ (6) for a tape has no LBA
+ * @opcode: the command
  *
- * Return: 0; -EOPNOTSUPP: the CDB has no LBA that can be set; -ERANGE: @lba is too wide.
+ * Return: 21, 32 or 64; 0: the command has no LBA that can be set.
  */
-int smqsg_lba_fits(const struct scsi_device *sdev, const u8 *cdb, u64 lba)
+unsigned int smqsg_lba_bits(const struct scsi_device *sdev, u8 opcode)
 {
-	unsigned int bits = smqsg_lba_bits(cdb[0]);
-
 	switch (sdev->type) {
 	case TYPE_DISK:
 	case TYPE_ROM:
@@ -57,31 +50,8 @@ int smqsg_lba_fits(const struct scsi_device *sdev, const u8 *cdb, u64 lba)
 	case TYPE_MOD:
 	case TYPE_RBC:
 	case TYPE_ZBC:
-		break;
+		return smqsg_opcode_bits(opcode);
 	default:
-		return -EOPNOTSUPP;
-	}
-	if (!bits)
-		return -EOPNOTSUPP;
-	return bits < 64 && lba >> bits ? -ERANGE : 0;
-}
-
-/**
- * smqsg_lba_set() - writes an LBA into a CDB
- * @cdb: the CDB
- * @lba: the logical block address; smqsg_lba_fits() has returned 0 for the CDB and this LBA
- */
-void smqsg_lba_set(u8 *cdb, u64 lba)
-{
-	switch (smqsg_lba_bits(cdb[0])) {
-	case 21:
-		put_unaligned_be24(lba | (cdb[1] & 0xe0) << 16, cdb + 1);
-		break;
-	case 32:
-		put_unaligned_be32(lba, cdb + 2);
-		break;
-	case 64:
-		put_unaligned_be64(lba, cdb + 2);
-		break;
+		return 0;
 	}
 }

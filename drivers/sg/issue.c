@@ -2,7 +2,6 @@
 /*
  * Makes a request from a slot: the code for the less frequent cases.
  */
-#include "cdb.h"
 #include "issue.h"
 
 static void smqsg_slot_arm(struct bio *bio, struct request *rq, struct smqsg_slot *slot)
@@ -15,21 +14,16 @@ static void smqsg_slot_arm(struct bio *bio, struct request *rq, struct smqsg_slo
 }
 
 /**
- * smqsg_slot_apply_run() - puts a run's own LBA or buffer into a request
+ * smqsg_slot_apply_buffer() - puts a run's own buffer into a request
  * @io: the run
  * @rq: the request, filled from the slot
  *
  * Process context.
  */
-void smqsg_slot_apply_run(struct smqsg_io *io, struct request *rq)
+void smqsg_slot_apply_buffer(struct smqsg_io *io, struct request *rq)
 {
 	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
-	if (io->flags & SMQ_SG_RUN_LBA)
-		smqsg_lba_set(scmd->cmnd, io->lba);
-	if (!(io->flags & SMQ_SG_RUN_BUFFER))
-		return;
 	if ((rq->rq_flags & RQF_DONTPREP) && slot->bioless &&
 	    smqsg_bioless_fits(&io->buffer_slot)) {
 		smqsg_bioless_prepare(io->fd, rq, slot->direction, &io->buffer_slot);

@@ -8,6 +8,7 @@
 #include <linux/blkdev.h>
 
 #include "bioless.h"
+#include "cdb.h"
 #include "direct.h"
 #include "end.h"
 #include "reserve.h"
@@ -18,7 +19,7 @@ int smqsg_slot_issue_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqs
 			   u32 varied, blk_mq_req_flags_t flags);
 void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *rq);
 struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error);
-void smqsg_slot_apply_run(struct smqsg_io *io, struct request *rq);
+void smqsg_slot_apply_buffer(struct smqsg_io *io, struct request *rq);
 void smqsg_slot_fill_mapped(struct request *rq, struct smqsg_slot *slot, struct bio *bio);
 
 /*
@@ -59,8 +60,10 @@ static __always_inline void smqsg_slot_fill_request(struct smqsg_io *io, struct 
 		smqsg_bioless_prepare(io->fd, rq, slot->direction, slot);
 	else
 		smqsg_slot_fill_mapped(rq, slot, &io->bio);
-	if (unlikely(varied))
-		smqsg_slot_apply_run(io, rq);
+	if (varied & SMQ_SG_RUN_LBA)
+		smqsg_lba_set(scmd->cmnd, slot->lba_bits, io->lba);
+	if (unlikely(varied & SMQ_SG_RUN_BUFFER))
+		smqsg_slot_apply_buffer(io, rq);
 	rq->timeout = slot->timeout;
 	rq->end_io_data = io;
 }

@@ -25,6 +25,7 @@ struct vm_area_struct;
  * @direction: enum smq_sg_direction
  * @in_pieces: @data lies in more than one element of the buffer's array
  * @bioless: its requests need no bio
+ * @lba_bits: smqsg_lba_bits() of @cdb
  * @unused: makes the size a cache line
  *
  * Read and written only by the context that has taken its bit in smqsg_fd_slots.busy.
@@ -40,7 +41,8 @@ struct smqsg_slot {
 	u8 direction : 2;
 	u8 in_pieces : 1;
 	u8 bioless : 1;
-	u8 unused[2];
+	u8 lba_bits;
+	u8 unused;
 };
 
 static_assert(sizeof(struct smqsg_slot) == 64);

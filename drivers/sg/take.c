@@ -4,11 +4,10 @@
  */
 #include <linux/nospec.h>
 
-#include "cdb.h"
 #include "take.h"
 
 /**
- * smqsg_slot_vary() - checks and stores a run's own LBA or buffer
+ * smqsg_slot_vary() - checks and stores a run's flags, and its own LBA or buffer
  * @io: the run, whose slot is taken
  * @run: the caller's request, in memory that only the kernel writes
  *
@@ -26,7 +25,7 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 	    (run->buffer && !(run->flags & SMQ_SG_RUN_BUFFER)))
 		return -EINVAL;
 	if (run->flags & SMQ_SG_RUN_LBA) {
-		ret = smqsg_lba_fits(fd->sdev, slot->cdb, run->lba);
+		ret = smqsg_lba_fits(slot->lba_bits, run->lba);
 		if (ret)
 			return ret;
 		io->lba = run->lba;

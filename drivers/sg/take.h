@@ -8,6 +8,7 @@
 
 #include <linux/nospec.h>
 
+#include "cdb.h"
 #include "io.h"
 
 int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run);
@@ -76,8 +77,16 @@ static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd 
 	io->flags = 0;
 	if (likely(slot->cdb_len && !run))
 		return 0;
-	ret = slot->cdb_len ? smqsg_slot_vary(io, run) : -ENODATA;
-	if (ret) {
+	if (unlikely(!slot->cdb_len)) {
+		ret = -ENODATA;
+	} else if (likely(run->flags == SMQ_SG_RUN_LBA && !run->buffer)) {
+		ret = smqsg_lba_fits(slot->lba_bits, run->lba);
+		io->lba = run->lba;
+		io->flags = SMQ_SG_RUN_LBA;
+	} else {
+		ret = smqsg_slot_vary(io, run);
+	}
+	if (unlikely(ret)) {
 		smqsg_slot_set_error(fd, number, ret);
 		clear_bit_unlock(number, fd->slots.busy);
 	}

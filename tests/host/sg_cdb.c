@@ -26,7 +26,7 @@ static unsigned int read_cdb(u8 *cdb, const char *hex)
 
 int main(void)
 {
-	unsigned int type, opcode, size, i;
+	unsigned int type, opcode, size, bits, i;
 	unsigned long long lba;
 	char line[160], hex[65];
 	int error;
@@ -41,9 +41,10 @@ int main(void)
 			const struct scsi_device sdev = { .type = type };
 
 			size = read_cdb(cdb, hex);
-			error = smqsg_lba_fits(&sdev, cdb, lba);
+			bits = smqsg_lba_bits(&sdev, cdb[0]);
+			error = smqsg_lba_fits(bits, lba);
 			if (!error)
-				smqsg_lba_set(cdb, lba);
+				smqsg_lba_set(cdb, bits, lba);
 			printf("%d ", -error);
 			for (i = 0; i < size; i++)
 				printf("%02x", cdb[i]);

@@ -320,6 +320,7 @@ static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 #define smqsg_poll_ended(ended, ioucmd)	((void)0)
 #define smqsg_buffer_put(buffer)	((void)0)
 #define smqsg_slot_vary(io, run)	(-EINVAL)
+#define smqsg_lba_fits(bits, lba)	(-EINVAL)
 #define smqsg_slot_failed(io, status, scmd, error)	((scmd)->result)
 #define smqsg_batch_end(batch, io, result)	((void)0)
 #define scsi_device_get(sdev)		0

@@ -29,6 +29,7 @@ typedef int blk_status_t;
 
 #define SMQ_SG_MAX_CDB		2
 #define SMQ_SG_MAX_SENSE	8
+#define SMQ_SG_RUN_LBA		1
 #define SMQ_SG_RUN_BUFFER	2
 #define REQ_OP_DRV_IN		1
 #define REQ_OP_DRV_OUT		2
@@ -193,6 +194,9 @@ struct smq_sg_status {
 
 struct smq_sg_run {
 	u32 slot;
+	u16 buffer;
+	u16 flags;
+	u64 lba;
 };
 
 struct smqsg_extent {

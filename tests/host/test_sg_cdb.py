@@ -31,6 +31,7 @@ struct scsi_device {
 };
 """,
     "smq/compat.h": """
+#define unlikely(condition) (condition)
 #define get_unaligned_be16(at) ((at)[0] << 8 | (at)[1])
 #define get_unaligned_be24(at) ((at)[0] << 16 | get_unaligned_be16((at) + 1))
 #define get_unaligned_be32(at) ((u32)(at)[0] << 24 | get_unaligned_be24((at) + 1))
