@@ -15,7 +15,7 @@
 
 #include "reserve.h"
 #include "compat_cmd.h"
-#include "direct.h"
+#include "issue.h"
 #include "sg.h"
 
 /* A workqueue of our own, so that the module can wait for its work items when it is unloaded. */
@@ -89,7 +89,7 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
  * @cmd: the command, in no list; it has ended, or was never sent
  *
  * Called in the caller's context, because data may be copied to the caller's memory; or in a kernel
- * thread, and then no data is copied.
+ * thread, and then no data is copied. If @cmd->io is set, the file is still open.
  *
  * Return: 0, or an errno if the data could not be copied to the caller's memory.
  */
@@ -99,6 +99,8 @@ int smqsg_cmd_free(struct smqsg_cmd *cmd)
 	struct smqsg_v3 *v3 = current->mm ? &cmd->fd->v3 : NULL;
 	int ret = smqsg_data_unmap(&cmd->data, v3);
 
+	if (cmd->io)
+		smqsg_io_put(cmd->io);
 	if (v3)
 		cmd = xchg(&v3->spare, cmd);
 	kfree(cmd);
@@ -107,7 +109,7 @@ int smqsg_cmd_free(struct smqsg_cmd *cmd)
 
 /**
  * smqsg_cmd_drop() - frees a command whose result will not be fetched
- * @cmd: the command, ended and in no list
+ * @cmd: the command, ended and in no list, without @cmd->io
  *
  * A work item frees it, because the data must not be copied to the current task's memory. Any
  * context.
@@ -218,16 +220,20 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 {
 	struct smqsg_cmd *cmd = rq->end_io_data;
 	struct smqsg_fd *fd = cmd->fd;
+	enum rq_end_io_ret ret = RQ_END_IO_FREE;
 	struct smqsg_v3 *v3 = &fd->v3;
 	struct file *file;
 	unsigned long flags;
 	bool orphan;
 
 	smqsg_cmd_save_result(cmd, blk_mq_rq_to_pdu(rq), status);
-	if (rq->q != fd->q)
+	if (cmd->io) {
 		smqsg_direct_ended(fd);
+		ret = smqsg_idle_ended(&cmd->io->idle, fd, rq, cmd->result);
+	}
 	smqsg_release(fd, 1);
-	blk_mq_free_request(rq);
+	if (ret == RQ_END_IO_FREE)
+		blk_mq_free_request(rq);
 
 	spin_lock_irqsave(&v3->lock, flags);
 	/*
@@ -255,7 +261,7 @@ static void smqsg_cmd_fill_request(struct smqsg_cmd *cmd, struct request *rq,
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	smqsg_data_give(&cmd->data, cmd->fd, rq);
-	memcpy(scmd->cmnd, cmd->cdb, cmd->cdb_len);
+	memcpy(scmd->cmnd, cmd->cdb, sizeof(cmd->cdb));
 	scmd->cmd_len = cmd->cdb_len;
 	scmd->allowed = 0;
 	scmd->result = 0;
@@ -271,7 +277,7 @@ static bool smqsg_cmd_start_own(struct smqsg_cmd *cmd, const struct smqsg_xfer *
 	struct smqsg_fd *fd = cmd->fd;
 	struct request_queue *own = READ_ONCE(fd->own);
 	struct request *rq;
-	int token = -1;
+	struct smqsg_io *io;
 
 	if (!own) {
 		smqsg_own_ask(fd, SMQSG_OWN_HEADER);
@@ -280,16 +286,24 @@ static bool smqsg_cmd_start_own(struct smqsg_cmd *cmd, const struct smqsg_xfer *
 	/* A command that is sent at once passes all others, so it is not at the queue's tail. */
 	if (xfer->at_tail || !smqsg_own_limits_match(own, fd->q))
 		return false;
-	rq = scsi_alloc_request(own, xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN,
-				BLK_MQ_REQ_NOWAIT);
-	if (IS_ERR(rq))
+	io = smqsg_io_get(fd);
+	if (!io)
 		return false;
-	smq_rq_has_tag(rq);
+	rq = smqsg_own_request(io, fd, own, xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN);
+	if (!rq)
+		goto out_put;
+	/* An idle request has the size of its last command's data. */
+	rq->nr_phys_segments = 0;
+	rq->__data_len = 0;
 	smqsg_cmd_fill_request(cmd, rq, xfer);
-	if (smqsg_direct_issue(fd, rq, &token))
+	cmd->io = io;
+	/* Once it is sent, another thread's read() may fetch its result, and free @cmd. */
+	if (smqsg_direct_issue(fd, rq, &io->token))
 		return true;
-	rq->bio = NULL;
-	blk_mq_free_request(rq);
+	cmd->io = NULL;
+	smqsg_own_unsent(io, fd, rq);
+out_put:
+	smqsg_io_put(io);
 	return false;
 }
 
@@ -379,6 +393,9 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 	spin_unlock_irq(&v3->lock);
 	list_for_each_entry_safe(cmd, next, &v3->cmds, entry) {
 		list_del_init(&cmd->entry);
+		if (cmd->io)
+			smqsg_io_free(cmd->io);
+		cmd->io = NULL;
 		smqsg_cmd_drop(cmd);
 	}
 }

@@ -103,6 +103,8 @@ enum smqsg_cmd_state {
  * @hdr: the caller's header, later with the results
  * @cdb: the command descriptor block
  * @cdb_len: bytes of @cdb
+ * @io: where its request of the node's own queue comes from, and stays; NULL: it has none. From the
+ *	file's pool, until the command is freed
  * @result: scsi_cmnd.result
  * @resid: bytes that were not transferred
  * @sense_len: valid bytes of @sense; the others are 0
@@ -130,6 +132,7 @@ struct smqsg_cmd {
 	struct sg_io_hdr hdr;
 	u8 cdb[sizeof_field(struct scsi_cmnd, cmnd)];
 	u8 cdb_len;
+	struct smqsg_io *io;
 	int result;
 	unsigned int resid;
 	unsigned int sense_len;

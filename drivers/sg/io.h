@@ -53,7 +53,8 @@ struct smqsg_batch;
  * @sense: sense data of an ad hoc command
  *
  * The submitter takes this struct from the file's pool. The task that posts the CQE, the submitter
- * or a poller, puts it back. The file stays open meanwhile.
+ * or a poller, puts it back. The file stays open meanwhile. A command of SG_IO or write() uses only
+ * @idle and @token.
  */
 struct smqsg_io {
 	union {

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import smqsg
+from kit import cdb, sgheader, smqsg
 from kit.host import Lun, loaded, run, wait_for
 from kit.memory import PAGE, Memory
 from kit.pool import SHORT, on_cpus, pool_share
 from kit.probe import calls
 from kit.ramdir import ram_host
-from kit.slots import RUN_LBA, SlotFile, read
+from kit.slots import BLOCK, RUN_LBA, SlotFile, read
 from kit.slowdisk import left_alone
 
 CPU = 3
@@ -205,3 +205,35 @@ def test_requests_are_allocated_only_when_they_have_to(life):
     for event in (pause, failure, nr_requests, elevator, cpu, share, tag_shortage):
         event(life)
         life.settles(event.__name__)
+
+
+def by_sg_io(fd: int, want: sgheader.V3, arena: sgheader.Arena) -> None:
+    """Sends a command by SG_IO."""
+    assert not sgheader.sg_io(fd, want, arena).error
+
+
+def by_write(fd: int, want: sgheader.V3, arena: sgheader.Arena) -> None:
+    """Sends a command by write(), and reads its result."""
+    assert not sgheader.write(fd, want, arena)
+    assert not sgheader.read(fd, want, arena).error
+
+
+@pytest.mark.parametrize("size", (BLOCK, 64 * PAGE), ids=("copied", "mapped"))
+@pytest.mark.parametrize("way", (by_sg_io, by_write))
+def test_interfaces_of_sg_use_idle_requests(sg_module, way, size):
+    """On the own queue, SG_IO and write() allocate a request for the first command only."""
+    want = sgheader.V3(cdb.blocks(cdb.READ_10, 0, size // BLOCK), size)
+    with calls("", "blk_mq_alloc_request") as so_far, lun_of("scsi_debug", 64) as (lun, _), \
+            on_cpus({CPU}), SlotFile(smqsg.node(lun), 1) as file:
+        if so_far() is None:
+            pytest.skip("this kernel has no kprobes")
+        assert smqsg.attr(smqsg.node(lun), "own_queue_exists") == 1
+        arena = sgheader.Arena(size + 2 * PAGE)
+        for _ in range(4):
+            way(file.fd, want, arena)
+            before, began = so_far(), time.monotonic()
+            for _ in range(10):
+                way(file.fd, want, arena)
+            if time.monotonic() - began < IDLE_SECONDS:
+                break
+        assert so_far() == before
