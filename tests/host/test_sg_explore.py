@@ -121,7 +121,7 @@ idle->cpu != raw_smp_processor_id() ||
 """, "own=1 depth=2 tags=2 r2 collect", ""),
     "a command that fails still counts its request": (END, """
     if (own)
-        smqsg_idle_ended(&io->idle, io->fd, rq, true);
+        smqsg_idle_forget(&io->idle, io->fd, rq);
 """, "", "own=1 depth=2 r2 r1 bad=1 allocs=3", USED),
     "the scan is scheduled before the request is counted": (POOL_C, """
     atomic_inc(&fd->pool.used);
