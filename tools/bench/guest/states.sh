@@ -201,3 +201,55 @@ shortage() {
 state_tags() {
 	shortage "${DISKS[0]}"
 }
+
+# all_meet COUNT: all paths send COUNT commands. Some of them may get a unit attention
+all_meet() {
+	local key
+	for key in "${PATHS[@]}"; do
+		path_use "$key" "$1"
+	done
+}
+
+# luns COUNT: sets the number of the host's LUNs. Their next commands get a unit attention
+luns() {
+	scsi_debug_set max_luns "$1"
+	all_meet "$USED"
+}
+
+read_some() {
+	dd "if=/dev/$1" of=/dev/null bs=4k count=64 iflag=direct status=none ||
+		die "/dev/$1 cannot be read"
+}
+
+state_other_lun() {
+	local host
+	host=$(readlink -f "$(device_of "${DISKS[0]}")" | grep -o 'host[0-9]*' | head -1)
+	luns 2
+	echo "0 0 1" > "/sys/class/scsi_host/$host/scan"
+	wait_scsi scsi_debug 2
+	read_some "${DISKS[1]}"
+	all_meet "$USED"
+	echo 1 > "$(device_of "${DISKS[1]}")/delete"
+	wait_scsi scsi_debug 1
+	luns 1
+}
+
+# While the disk is claimed, commands are refused on files that are open.
+state_claim() {
+	local address tries
+	address=$(basename "$(readlink -f "$(device_of "${DISKS[0]}")")")
+	modprobe smq_conv || die "modprobe smq_conv failed"
+	echo "$address" > "$CONV/claim" || die "smq_conv: claim $address refused"
+	wait_scsi smq_conv 1
+	read_some "${DISKS[0]}"
+	for (( tries = 0; tries < 50; tries++ )); do
+		# A program may have opened the new disk to see what it is.
+		! echo "$address" 2> /dev/null > "$CONV/release" || break
+		sleep .1
+	done
+	(( tries < 50 )) || die "smq_conv: release $address refused"
+	wait_scsi scsi_debug 1
+	set_elevator "${DISKS[0]}" none
+	unload smq_conv
+	all_meet "$USED"
+}

@@ -27,6 +27,8 @@ STATES = {
     "nr_requests": "nr_requests 8 and back",
     "frozen": "all processes frozen (pm_test=freezer)",
     "tags": "reads of the disk used all tags",
+    "other_lun": "another LUN came, was read and went",
+    "claim": "smq_conv claimed the disk and released it",
 }
 SHORT = {"smq": "prepared", "smq_batch": "batch of 16", "smq_adhoc": "ad hoc",
          "smq_sg_io": "SG_IO", "smq_write_read": "write, read"}
