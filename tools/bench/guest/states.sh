@@ -184,13 +184,13 @@ wait_idle() {
 # reads are a warm-up that does not end, because a run would have markers.
 shortage() {
 	local job
-	scsi_debug_set ndelay 2000000
+	scsi_debug_set ndelay 10000000
 	# shellcheck disable=SC2154 # guest/states sets "programs"
 	"$programs/uring" --depth 512 --batch 128 --timeout 86400 --warmup 1000000000 \
 		"/dev/$1" > /dev/null &
 	job=$!
 	wait_full "$1"
-	all_use "$USED"
+	all_use 16
 	wait_full "$1"
 	kill "$job"
 	wait "$job" || true
