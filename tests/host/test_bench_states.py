@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Every path of smq_sg costs the same after a device was in a state as on the fresh device."""
+"""tools/bench/states, with given counts: it says which path costs more after which state. The
+measurement itself is a slow test."""
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from make import make
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
@@ -19,18 +18,6 @@ from smqbench.symbols import Function  # noqa: E402
 
 BASE = {Function("submit", "smq_sg"): 900.0, Function("__slab_free", ""): 50.0,
         Function("blk_mq_submit", ""): 1000.0}
-
-
-@pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None, reason="needs qemu-system-x86_64")
-def test_every_state_leaves_every_path_as_cheap_as_before():
-    """tools/bench/states finds no difference. The table is printed, also of a run that fails."""
-    make(BENCH)
-    done = subprocess.run([BENCH / "states"], capture_output=True, text=True, timeout=1800,
-                          check=False)
-    print(done.stdout)
-    assert done.returncode == 0, done.stderr
-    for state in states.STATES.values():
-        assert state in done.stdout
 
 
 def count(changes=(), calls=2.0):

@@ -113,9 +113,9 @@ TOGETHER = {"vm": 10, "sanitize": 4}
 EXPECTED = {
     "build": 50, "lint": 20, "host": 10, "vm": 30, "plant": 55, "slow": 300, "sanitize": 50,
     "proof": 40,
-    "slow/target_configs": 150, "slow/vhost": 250, "slow/multipath": 150, "slow/matrix_more": 300,
+    "slow/target_configs": 150, "slow/states": 180, "slow/vhost": 250, "slow/multipath": 150,
+    "slow/matrix_more": 300,
     "host/vm": 280, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
-    "host/bench_states": 180,
     "host/bucket": 27, "host/depth": 18,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
     "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_pool_needs": 85, "vm/sg_pool_life": 40,
