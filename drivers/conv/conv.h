@@ -13,7 +13,8 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <smq/lld.h>
-#include <smq/lower.h>
+
+#include "kernel.h"
 
 /* The most commands that a hardware queue takes; fewer if the lower host takes fewer. */
 #define CONV_MAX_DEPTH	1024

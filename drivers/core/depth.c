@@ -8,7 +8,6 @@
 #include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/sbitmap.h>
-#include <smq/lower.h>
 
 #include "core.h"
 

@@ -3,7 +3,6 @@
  * Commands without a bio: which devices support them, and the code for the less frequent cases.
  */
 #include <scsi/scsi_host.h>
-#include <smq/lower.h>
 #include <smq/prepare.h>
 
 #include "bioless.h"

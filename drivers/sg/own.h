@@ -15,7 +15,6 @@
 #include <linux/wait.h>
 #include <linux/workqueue.h>
 #include <smq/compat.h>
-#include <smq/lower.h>
 
 #ifdef CONFIG_SCSI_LOGGING
 /* What the mid-layer logs. It exports the symbol, but its header is private. */

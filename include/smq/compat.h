@@ -10,6 +10,7 @@
 #define SMQ_COMPAT_H
 
 #include <linux/blk-mq.h>
+#include <linux/blkdev.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <scsi/scsi.h>
@@ -243,6 +244,67 @@ static __always_inline void smq_rq_has_tag(struct request *rq)
 			   &rq->q->nr_active_requests_shared_tags : &hctx->nr_active);
 	}
 	hctx->tags->rqs[rq->tag] = rq;
+#endif
+}
+
+/* 6.10 moved the pad mask to the limits. */
+static inline unsigned int smq_queue_pad_mask(const struct request_queue *q)
+{
+#ifdef SMQ_HAVE_LIMITS_PAD
+	return q->limits.dma_pad_mask;
+#else
+	return q->dma_pad_mask;
+#endif
+}
+
+/* Waits until a queue has no request, and keeps new ones out until smq_queue_unfreeze(). */
+static inline unsigned int smq_queue_freeze(struct request_queue *q)
+{
+#ifdef SMQ_HAVE_FREEZE_FLAGS
+	return blk_mq_freeze_queue(q);
+#else
+	blk_mq_freeze_queue(q);
+	return 0;
+#endif
+}
+
+/* @flags: what smq_queue_freeze() returned. */
+static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flags)
+{
+#ifdef SMQ_HAVE_FREEZE_FLAGS
+	blk_mq_unfreeze_queue(q, flags);
+#else
+	blk_mq_unfreeze_queue(q);
+#endif
+}
+
+/*
+ * Sets limits of a queue that is in use: @sectors of 512 bytes, @segments of @size bytes each, the
+ * virtual boundary. From 6.9 on all limits change at once, on a frozen queue. Context: may sleep.
+ */
+static inline int smq_queue_set_limits(struct request_queue *q, unsigned int sectors,
+				       unsigned short segments, unsigned int size,
+				       unsigned long boundary)
+{
+#ifdef SMQ_HAVE_LIMITS_UPDATE
+	struct queue_limits lim = queue_limits_start_update(q);
+	unsigned int flags;
+	int err;
+
+	lim.max_hw_sectors = sectors;
+	lim.max_segments = segments;
+	lim.max_segment_size = size;
+	lim.virt_boundary_mask = boundary;
+	flags = smq_queue_freeze(q);
+	err = queue_limits_commit_update(q, &lim);
+	smq_queue_unfreeze(q, flags);
+	return err;
+#else
+	q->limits.max_segments = segments;
+	q->limits.max_segment_size = size;
+	q->limits.virt_boundary_mask = boundary;
+	blk_queue_max_hw_sectors(q, sectors);
+	return 0;
 #endif
 }
 

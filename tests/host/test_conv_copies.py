@@ -11,7 +11,7 @@ from kernel_headers import include
 
 TOP = Path(__file__).resolve().parents[2]
 CODE = "".join((TOP / name).read_text(encoding="utf-8")
-               for name in ("drivers/conv/lun.c", "include/smq/lower.h"))
+               for name in ("drivers/conv/lun.c", "drivers/conv/kernel.h"))
 # Bits of struct scsi_device that are not copied, by the reason.
 BITS = {
     "the mid-layer sets it by the INQUIRY data": "removable soft_reset sdtr wdtr ppr",

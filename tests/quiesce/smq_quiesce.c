@@ -26,7 +26,7 @@
 #include <linux/string.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
-#include <smq/lower.h>
+#include <smq/compat.h>
 
 /**
  * struct state - a state that a device can be put into

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Hides differences between Linux 6.1 and 7.2 from drivers of SCSI devices: in the scsi_driver
- * itself, and in the calls for a device's disk and its request queue. See <smq/compat.h>.
+ * Hides differences between Linux 6.1 and 7.2 in what only smq_conv uses of the kernel: a driver of
+ * SCSI devices, the holder of a disk, and what it copies from a device. See <smq/compat.h>.
  */
-#ifndef SMQ_LOWER_H
-#define SMQ_LOWER_H
+#ifndef CONV_KERNEL_H
+#define CONV_KERNEL_H
 
 #include <linux/blkdev.h>
 #include <linux/file.h>
@@ -80,67 +80,6 @@ static inline void smq_disk_close(struct smq_disk_handle *handle)
 }
 #endif
 
-/* 6.10 moved the pad mask to the limits. */
-static inline unsigned int smq_queue_pad_mask(const struct request_queue *q)
-{
-#ifdef SMQ_HAVE_LIMITS_PAD
-	return q->limits.dma_pad_mask;
-#else
-	return q->dma_pad_mask;
-#endif
-}
-
-/* Waits until a queue has no request, and keeps new ones out until smq_queue_unfreeze(). */
-static inline unsigned int smq_queue_freeze(struct request_queue *q)
-{
-#ifdef SMQ_HAVE_FREEZE_FLAGS
-	return blk_mq_freeze_queue(q);
-#else
-	blk_mq_freeze_queue(q);
-	return 0;
-#endif
-}
-
-/* @flags: what smq_queue_freeze() returned. */
-static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flags)
-{
-#ifdef SMQ_HAVE_FREEZE_FLAGS
-	blk_mq_unfreeze_queue(q, flags);
-#else
-	blk_mq_unfreeze_queue(q);
-#endif
-}
-
-/*
- * Sets limits of a queue that is in use: @sectors of 512 bytes, @segments of @size bytes each, the
- * virtual boundary. From 6.9 on all limits change at once, on a frozen queue. Context: may sleep.
- */
-static inline int smq_queue_set_limits(struct request_queue *q, unsigned int sectors,
-				       unsigned short segments, unsigned int size,
-				       unsigned long boundary)
-{
-#ifdef SMQ_HAVE_LIMITS_UPDATE
-	struct queue_limits lim = queue_limits_start_update(q);
-	unsigned int flags;
-	int err;
-
-	lim.max_hw_sectors = sectors;
-	lim.max_segments = segments;
-	lim.max_segment_size = size;
-	lim.virt_boundary_mask = boundary;
-	flags = smq_queue_freeze(q);
-	err = queue_limits_commit_update(q, &lim);
-	smq_queue_unfreeze(q, flags);
-	return err;
-#else
-	q->limits.max_segments = segments;
-	q->limits.max_segment_size = size;
-	q->limits.virt_boundary_mask = boundary;
-	blk_queue_max_hw_sectors(q, sectors);
-	return 0;
-#endif
-}
-
 /*
  * Copies to a queue that is being configured with @lim what the lower LLD asked for: that data must
  * not change while it is being written (iscsi_tcp with a data digest needs that), and that requests
@@ -187,4 +126,4 @@ static inline void smq_sdev_copy_quirks(struct scsi_device *sdev, const struct s
 #define SMQ_PLUG_IN_ORDER	false
 #endif
 
-#endif /* SMQ_LOWER_H */
+#endif /* CONV_KERNEL_H */
