@@ -95,6 +95,9 @@ def host_of(driver: str, luns: int = 1, depth: int = 64, queues: int = 4):
 
 
 DRIVERS = pytest.mark.parametrize("driver", ("smq_ram", "scsi_debug"))
+# The smoke tests take one driver.
+SMOKE_DRIVERS = pytest.mark.parametrize("driver", (
+    pytest.param("smq_ram", marks=pytest.mark.smoke), "scsi_debug"))
 
 
 @pytest.fixture(name="driver")
@@ -208,8 +211,7 @@ def test_busy_slots_lose_no_command(host, name):
         pass
 
 
-@DRIVERS
-@pytest.mark.smoke
+@SMOKE_DRIVERS
 @pytest.mark.limit(120)
 def test_device_is_deleted_under_busy_slots(host):
     """If a device is deleted while its slots run, each command ends once. A scan finds the device

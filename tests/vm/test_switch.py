@@ -46,7 +46,6 @@ def faults_of(host_dir):
     return change
 
 
-@pytest.mark.smoke
 @pytest.mark.limit(240)
 @pytest.mark.usefixtures("legacy")
 def test_random_changes_under_verified_load():
