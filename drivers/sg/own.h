@@ -43,7 +43,7 @@ enum smqsg_own_mode {
 
 /* Why a file asks for the queue. */
 enum smqsg_own_reason {
-	SMQSG_OWN_SETUP,	/* SMQ_SG_SETUP or SMQ_SG_PREPARE: prefers to wait for it */
+	SMQSG_OWN_SETUP,	/* SMQ_SG_SETUP or SMQ_SG_PREPARE, which wait a moment for it */
 	SMQSG_OWN_SQE,		/* a command of io_uring */
 	SMQSG_OWN_HEADER,	/* SG_IO or write(), which a program may use once in a while */
 };

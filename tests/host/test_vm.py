@@ -178,7 +178,7 @@ def test_kernel_that_reports_a_fault_during_boot_is_booted_again(tmp_path, testv
     runs = tmp_path / "runs"
     runs.mkdir()
     options = machine.Options(timeout=LIMIT, shares=[runs], log=tmp_path / "log")
-    job = machine.job_factory(["mktemp", f"{runs}/XXXXXX"], TOP, options, None)
+    job = machine.job_factory(["mktemp", "-p", str(runs)], TOP, options, None)
     assert machine.Machine(options, print).run(job) == (0 if boots == 1 else 99)
     assert len(list(runs.iterdir())) == 1, "the command began in the boot with the fault"
     said = options.log.read_text()

@@ -8,18 +8,20 @@ driver of the tests' hosts is like that."""
 import errno
 import os
 import re
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from kit import cdb, sgio, smqsg
+from kit import cdb, sgheader, sgio, smqsg
 from kit.adhoc import push_adhoc
+from kit.child import ended, spawn
 from kit.fiojob import load_on
 from kit.host import Lun, loaded, run, under_way, unload, wait_for
 from kit.memory import PAGE, Memory
-from kit.pool import idle_requests
+from kit.pool import idle_requests, on_cpus
 from kit.quiesce import quiescer, set_state
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR
@@ -326,6 +328,39 @@ def test_device_with_a_queue_is_deleted(klog, is_open):
                 assert {file.status(at).result for at in range(COMMANDS)} == {-errno.ENODEV}
                 with suppress(AssertionError):
                     file.prepare([read(0)])
+    assert not klog.faults(), klog.tail(40)
+
+
+@pytest.mark.parametrize("end", ("close", "delete"))
+def test_unread_results_keep_no_request(klog, end):
+    """A killed caller of SG_IO, and results of write() that no read() fetches, keep no request: the
+    queue ends after the close, and the device can be deleted while the file is open."""
+    with ram_host(depth=64) as (host_dir, host):
+        lun, = host.luns()
+        left_alone(lun)
+        path = smqsg.node(lun)
+        set_mode(path, "on")
+        with sgio.SgDev(path) as dev, on_cpus({0}):
+            assert dev.cmd(TUR).good
+            wait_for("the queue", lambda: exists(path))
+            arena = sgheader.Arena(4 * PAGE)
+            for _ in range(8):
+                assert not sgheader.write(dev.fd, sgheader.V3(READ, BLOCK), arena)
+            host_dir.set("model/service_ns", SECOND)
+            pid = spawn(lambda: dev.cmd(READ, BLOCK).status)
+            wait_for("the command", lambda: smqsg.attr(path, "inflight") == 1)
+            os.kill(pid, signal.SIGKILL)
+            assert ended(pid) == -signal.SIGKILL and smqsg.attr(path, "inflight") == 1
+            host_dir.set("model/service_ns", 0)
+            wait_for("its end", lambda: smqsg.attr(path, "inflight") == 0)
+            if end == "delete":
+                began = time.monotonic()
+                (lun.sysfs / "delete").write_text("1", encoding="ascii")
+                assert time.monotonic() - began < STAYS[0] * TIME_FACTOR
+        if end == "close":
+            set_mode(path, "off")
+            wait_for("the end of the queue", lambda: not exists(path), 5)
+            assert smqsg.tags(lun) == 0
     assert not klog.faults(), klog.tail(40)
 
 

@@ -16,10 +16,13 @@ import pytest
 from kit import smqsg
 from kit.host import (Lun, ModuleError, loaded, run, under_way, unload,
                       wait_for)
+from kit.memory import PAGE, Memory
 from kit.pool import fill_pool, filled, idle_requests, most_idle, on_cpus, pool_share
+from kit.probe import calls
 from kit.quiesce import quiescer, set_state
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR, SANITIZING
+from kit.slots import SlotFile, read
 from kit.slowdisk import left_alone, opened
 from kit.waits import waits, waits_on
 
@@ -348,6 +351,32 @@ def test_ten_busy_luns_leave_tags_to_another(sg_module):
             mine = job.result()
             assert mine["results"] == {"status": 0, "0": mine["sent"]}
             assert mine["served"] == 16 * mine["sent"] > 100
+
+
+@pytest.mark.limit(120)
+def test_batches_of_ten_luns_keep_their_requests(sg_module):
+    """The block layer divides a host's tags among its active queues. Once the disks' queues are no
+    longer active, ten nodes have enough tags for a batch each: no command takes a request of a
+    disk's queue."""
+    batch = range(16)
+    with host_of("scsi_debug", 10, 192, 1) as host, ExitStack() as stack, on_cpus({0}), \
+            calls("smq_sg", "smqsg_slot_issue_plain") as plain:
+        if plain() is None:
+            pytest.skip("this kernel has no kprobes")
+        files, area = [], Memory(PAGE)
+        for lun in host.luns():
+            left_alone(lun)
+            files.append(stack.enter_context(SlotFile(smqsg.node(lun), len(batch))))
+            assert files[-1].lend(0, area) == 0
+            files[-1].prepare([read(at) for at in batch])
+
+        def all_kept():
+            before = plain()
+            for _ in range(4):
+                assert all(file.run(batch) == (0, 0) for file in files)
+            return plain() == before and sum(
+                idle_requests(file.path) for file in files) == 10 * len(batch)
+        wait_for("batches without the disks' queues", all_kept, 40)
 
 
 @DRIVERS

@@ -228,7 +228,7 @@ def _slow_steps(top: Path, kernels: tuple[str, ...], everything: bool) -> list[S
     """The slow tests: the files of tests/host run on this machine, each file of tests/vm in a
     VM."""
     host = [Step(SLOW, path.stem.removeprefix("test_"), targets=(str(path.relative_to(top)),),
-                 named=True)
+                 needs=FULL, named=True)
             for path in sorted((top / "tests/host" / SLOW).glob("test_*.py"))]
     return host + [Step(SLOW, path.stem.removeprefix("test_"), kernel,
                         (str(path.relative_to(top)),), needs=kernel, named=True)

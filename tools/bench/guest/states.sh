@@ -202,8 +202,8 @@ state_tags() {
 	shortage "${DISKS[0]}"
 }
 
-# all_meet COUNT: all paths send COUNT commands. Some of them may get a unit attention
-all_meet() {
+# all_try COUNT: all paths send COUNT commands. Some of them may get a unit attention
+all_try() {
 	local key
 	for key in "${PATHS[@]}"; do
 		path_use "$key" "$1"
@@ -213,7 +213,7 @@ all_meet() {
 # luns COUNT: sets the number of the host's LUNs. Their next commands get a unit attention
 luns() {
 	scsi_debug_set max_luns "$1"
-	all_meet "$USED"
+	all_try "$USED"
 }
 
 read_some() {
@@ -228,7 +228,7 @@ state_other_lun() {
 	echo "0 0 1" > "/sys/class/scsi_host/$host/scan"
 	wait_scsi scsi_debug 2
 	read_some "${DISKS[1]}"
-	all_meet "$USED"
+	all_try "$USED"
 	echo 1 > "$(device_of "${DISKS[1]}")/delete"
 	wait_scsi scsi_debug 1
 	luns 1
@@ -251,5 +251,5 @@ state_claim() {
 	wait_scsi scsi_debug 1
 	set_elevator "${DISKS[0]}" none
 	unload smq_conv
-	all_meet "$USED"
+	all_try "$USED"
 }
