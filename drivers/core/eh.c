@@ -217,6 +217,8 @@ static bool smq_reset_begin(struct smq_host *host, struct scsi_cmnd *scmd)
 	WRITE_ONCE(host->frozen, true);
 	synchronize_rcu();
 	flush_workqueue(host->core->wq);
+	/* A device that does not know a command cannot end it. */
+	smq_use_commit_all(host, true);
 	return true;
 }
 
@@ -229,8 +231,6 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 	if (!reset->held_only)
 		flush_workqueue(reset->host->core->wq);
 	WRITE_ONCE(reset->host->frozen, false);
-	/* A change of policy, or the policy "bucket", may have left out a doorbell. */
-	smq_use_commit_all(reset->host);
 	smq_block_host(reset->host, false);
 	smq_hold_kick_all(reset->host);
 	mutex_unlock(&reset->host->core->eh.lock);

@@ -29,16 +29,16 @@ static u64 smq_use_queued(const struct smq_host *host)
 
 /*
  * Rings all doorbells: if the effective policy changed during a batch, the LLD may have commands of
- * that batch without a doorbell. Rings none during a reset: smq_reset_end() calls this again.
- * Context: may sleep.
+ * that batch without a doorbell. Rings none during a reset, unless @reset: the reset's begin rings
+ * those that submitters left out because it had set @frozen. Context: may sleep.
  */
-void smq_use_commit_all(struct smq_host *host)
+void smq_use_commit_all(struct smq_host *host, bool reset)
 {
 	unsigned int i;
 
 	for (i = 0; i < host->nr_hwqs; i++) {
 		rcu_read_lock();
-		if (!READ_ONCE(host->frozen))
+		if (reset || !READ_ONCE(host->frozen))
 			smq_policy_commit(host->hwq[i]);
 		rcu_read_unlock();
 	}
@@ -58,7 +58,7 @@ void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 	for (i = 0; i < host->nr_hwqs; i++)
 		assign_bit(SMQ_DETOUR_POLICY, &host->hwq[i]->detour, policy);
 	synchronize_rcu();
-	smq_use_commit_all(host);
+	smq_use_commit_all(host, false);
 }
 
 /* Whether the policy has something to do now, or had within the last SMQ_POLICY_IDLE. */

@@ -125,7 +125,7 @@ static void smq_bucket_issue(struct smq_bucket *choice, bool commit)
 
 	if (!list_empty(&q->taken))
 		smq_policy_issue(q->hwq, &q->taken, true);
-	/* No doorbell while the host is frozen: smq_reset_end() rings all doorbells. */
+	/* No doorbell while the host is frozen: smq_reset_begin() rings all doorbells. */
 	else if (commit && !READ_ONCE(q->hwq->host->frozen))
 		smq_policy_commit(q->hwq);
 }

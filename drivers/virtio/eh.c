@@ -44,8 +44,10 @@ static bool vs_find_unreturned(struct request *rq, void *data)
 	struct vs_scope *scope = data;
 
 	if ((!scope->sdev || scmd->device == scope->sdev) &&
-	    (!scope->starget || scsi_target(scmd->device) == scope->starget))
-		scope->found = vs_in_ring(smq_cmd_priv(smq_scmd_to_cmd(scmd)));
+	    (!scope->starget || scsi_target(scmd->device) == scope->starget) &&
+	    vs_in_ring(smq_cmd_priv(smq_scmd_to_cmd(scmd))))
+		scope->found = true;
+	/* This ends the search in the tags of one hardware queue only. */
 	return !scope->found;
 }
 
@@ -68,15 +70,24 @@ int vs_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	return err ?: -EIO;
 }
 
+/*
+ * virtio orders no queue before another: the device may carry out the function before it takes a
+ * command from the ring whose doorbell rang earlier. So the function is repeated for such a command.
+ */
 static int vs_reset(struct smq_host *host, u32 function, const u8 *lun, struct vs_scope *scope)
 {
 	struct vs_dev *vs = vs_of(host);
-	int err = vs_tmf(vs, function, lun, 0);
+	unsigned int tries = VS_RESET_TRIES;
+	int err;
 
-	vs_reap_all(vs);
-	blk_mq_tagset_busy_iter(&host->shost->tag_set, vs_find_unreturned, scope);
-	/* Wait for completions, as vs_returned() does. */
-	synchronize_rcu();
+	do {
+		scope->found = false;
+		err = vs_tmf(vs, function, lun, 0);
+		vs_reap_all(vs);
+		blk_mq_tagset_busy_iter(&host->shost->tag_set, vs_find_unreturned, scope);
+		/* Wait for completions, as vs_returned() does. */
+		synchronize_rcu();
+	} while (!err && scope->found && --tries);
 	if (!err && scope->found)
 		err = -EIO;
 	return err;

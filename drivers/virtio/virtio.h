@@ -34,6 +34,7 @@
 #define VS_EVENTS	8	/* buffers for events */
 #define VS_TMFS		4	/* task management functions at a time */
 #define VS_TMF_SECONDS	5	/* how long to wait for the answer to one */
+#define VS_RESET_TRIES	3	/* functions for a reset that leaves commands in a ring */
 
 /**
  * struct vs_queue - private area of a hardware queue, on cache lines of its own

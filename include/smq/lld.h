@@ -72,9 +72,9 @@
  *	longer has the command and will not touch it again; a negative errno escalates to a reset.
  *	Optional: without it resets end the commands.
  * @lun_reset: LOGICAL UNIT RESET (SAM-6, 7.5): 0 means that the LLD will no longer touch any
- *	command that was queued for @sdev before the call. May sleep; the host gets no new command
- *	while it runs. Called for LUNs between @lun_init and @lun_exit only. A negative errno
- *	escalates.
+ *	command that was queued for @sdev before the call. The doorbells of these commands have
+ *	rung. May sleep; the host gets no new command while it runs. Called for LUNs between
+ *	@lun_init and @lun_exit only. A negative errno escalates.
  * @target_reset: the same for all LUNs of a target
  * @host_reset: the same for the whole host, as the last resort. If a bus has to settle, the LLD
  *	waits here. A negative errno means that the host no longer works: the layer ends all

@@ -364,7 +364,7 @@ static void tmpl##_commit_rqs(struct Scsi_Host *shost, u16 queue)		\
 {										\
 	struct smq_host *host = smq_shost_to_host(shost);			\
 										\
-	/* smq_sg's doorbell may come later than the batch: the reset's end rings it. */ \
+	/* A reset has begun, and has rung this doorbell or will ring it. */	\
 	if (unlikely(READ_ONCE(host->frozen)))					\
 		return;								\
 	if (unlikely(rcu_access_pointer(host->policy)))				\

@@ -222,6 +222,8 @@ static void resetter(int other)
 
 	EXPLORE_EXPECT(smq_reset_begin(&world.host, &handler));
 	explore_step("reset by the LLD");
+	/* The device knows all commands that the LLD has. */
+	EXPLORE_EXPECT(!world.uncommitted);
 	world.quiet = true;
 	for (i = 0; i < nr_cmds && !other; i++)
 		lld_forget(i);
@@ -283,7 +285,7 @@ static void chooser(int unused)
 	}
 	synchronize_rcu();
 	if (set.batch)
-		smq_use_commit_all(&world.host);
+		smq_use_commit_all(&world.host, false);
 }
 
 static void offliner(int cpu)

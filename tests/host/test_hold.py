@@ -106,10 +106,10 @@ PLANTED = {
     smq_hold_kick_all(reset->host);
 """, "", "policy=hold depth=2 s1 s1 reset=other", STRANDED),
     "a reset does not ring the doorbells": (EH, """
-    smq_use_commit_all(reset->host);
-""", "", "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", "world.ended"),
+    smq_use_commit_all(host, true);
+""", "", "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", "world.uncommitted"),
     "the doorbell rings during a reset": (USE, """
-        if (!READ_ONCE(host->frozen))
+        if (reset || !READ_ONCE(host->frozen))
             smq_policy_commit(host->hwq[i]);
 """, """
         smq_policy_commit(host->hwq[i]);
