@@ -135,9 +135,9 @@ def test_disk_is_claimed_in_a_loop(name):
 
 
 # Timeout of a READ, and of the error handler's TEST UNIT READY.
-READ_MS, READY_S = 700, 2
-# scsi_debug's options: commands that read or write are lost, or all commands.
-LOSE_DATA, LOSE_ALL = 0x80, 4
+READ_MS, READY_S = 700, 4
+# scsi_debug's option: all commands are lost.
+LOSE_ALL = 4
 
 
 class DebugDevice:
@@ -150,14 +150,13 @@ class DebugDevice:
             yield host.luns()[0]
 
     def start(self):
-        write(SCSI_DEBUG / "opts", LOSE_DATA)
+        write(SCSI_DEBUG / "opts", LOSE_ALL)
 
     def end(self, steps):
-        write(SCSI_DEBUG / "opts", LOSE_ALL)
         try:
             wait_for("the LUN reset", lambda: "LUN reset" in steps(), 8)
             # The command after the reset is lost as well.
-            time.sleep(0.5)
+            time.sleep(1)
         finally:
             write(SCSI_DEBUG / "opts", 0)
 

@@ -463,8 +463,8 @@ def test_removal_ends_a_waiting_write(lun):
         # These are threads, because another process would have other credentials.
         with ThreadPoolExecutor(2) as threads:
             written = threads.submit(sgheader.write, fd, READ, Arena(8192))
-            got = threads.submit(sgheader.read, fd, READ, Arena(8192))
             wait_for("a waiting command", lambda: smqsg.attr(path, "waiting") == 1, 3)
+            got = threads.submit(sgheader.read, fd, READ, Arena(8192))
             # Give read() time to wait as well.
             time.sleep(0.3)
             (disk.lun.sysfs / "delete").write_text("1", encoding="ascii")

@@ -367,7 +367,7 @@ def test_flushes_passthrough_and_polled_commands_never_move(device):
                     assert sg.cmd(cdb.blocks(cdb.READ_10, lba, 1), din=512).good
                 fio(lun.sd, ioengine="io_uring", hipri=True, rw="randread", bs=4096, iodepth=8,
                     size="512k", cpus_allowed="0")
-                wait_for("moved commands", lambda: counted(host, "steered") > 150)
+                wait_for("moved commands", lambda: counted(host, "steered") > 150, 60)
             settle(host)
     finally:
         cache.write_text("temporary write through", encoding="ascii")
