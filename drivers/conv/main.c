@@ -7,6 +7,7 @@
 #include <linux/module.h>
 #include <linux/percpu-refcount.h>
 #include <linux/rcupdate.h>
+#include <smq/version.h>
 
 #include "conv.h"
 
@@ -91,4 +92,5 @@ static void __exit conv_exit(void)
 module_exit(conv_exit);
 
 MODULE_DESCRIPTION("Presents LUNs of any SCSI host on a multiqueue host of smq");
+MODULE_VERSION(SMQ_VERSION);
 MODULE_LICENSE("GPL");

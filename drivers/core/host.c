@@ -6,6 +6,7 @@
 #include <linux/export.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <smq/version.h>
 
 #include "../policy/builtin.h"
 #include "core.h"
@@ -366,4 +367,5 @@ static void __exit smq_exit(void)
 module_exit(smq_exit);
 
 MODULE_DESCRIPTION("SCSI multiqueue conversion layer");
+MODULE_VERSION(SMQ_VERSION);
 MODULE_LICENSE("GPL");

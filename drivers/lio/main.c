@@ -6,6 +6,7 @@
 #include <linux/device.h>
 #include <linux/minmax.h>
 #include <linux/module.h>
+#include <smq/version.h>
 
 #include "lio.h"
 
@@ -51,4 +52,5 @@ static void __exit lio_exit(void)
 module_exit(lio_exit);
 
 MODULE_DESCRIPTION("LIO backstores as local disks with SCSI multiqueue");
+MODULE_VERSION(SMQ_VERSION);
 MODULE_LICENSE("GPL");

@@ -22,6 +22,7 @@
 #include <linux/string.h>
 #include <linux/sysfs.h>
 #include <smq/policy.h>
+#include <smq/version.h>
 
 /* The kernels whose path is modelled. */
 enum smq_legacy_era {
@@ -597,4 +598,5 @@ module_exit(smq_legacy_stop);
 
 MODULE_ALIAS("smq-policy-legacy-model");
 MODULE_DESCRIPTION("A model of scsi_request_fn as a dispatch policy, for measuring");
+MODULE_VERSION(SMQ_VERSION);
 MODULE_LICENSE("GPL");

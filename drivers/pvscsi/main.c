@@ -8,6 +8,7 @@
 
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <smq/version.h>
 
 #include "pvscsi.h"
 
@@ -178,4 +179,5 @@ static void __exit pv_exit(void)
 module_exit(pv_exit);
 
 MODULE_DESCRIPTION("VMware PVSCSI, in every stage of its conversion to smq");
+MODULE_VERSION(SMQ_VERSION);
 MODULE_LICENSE("GPL");

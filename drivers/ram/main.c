@@ -3,6 +3,7 @@
 #define pr_fmt(fmt) "smq_ram: " fmt
 
 #include <linux/module.h>
+#include <smq/version.h>
 
 #include "ram.h"
 
@@ -135,4 +136,5 @@ static void __exit ram_exit(void)
 module_exit(ram_exit);
 
 MODULE_DESCRIPTION("RAM disk with SCSI multiqueue");
+MODULE_VERSION(SMQ_VERSION);
 MODULE_LICENSE("GPL");

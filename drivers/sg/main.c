@@ -6,6 +6,7 @@
 
 #include <linux/module.h>
 #include <smq/compat.h>
+#include <smq/version.h>
 
 #include "compat_file.h"
 #include "io.h"
@@ -52,4 +53,5 @@ static void __exit smqsg_exit(void)
 module_exit(smqsg_exit);
 
 MODULE_DESCRIPTION("SCSI passthrough fast path");
+MODULE_VERSION(SMQ_VERSION);
 MODULE_LICENSE("GPL");

@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 #include <linux/virtio_ids.h>
 #include <linux/virtio_ring.h>
+#include <smq/version.h>
 
 #include "virtio.h"
 
@@ -180,4 +181,5 @@ static void __exit vs_exit(void)
 module_exit(vs_exit);
 
 MODULE_DESCRIPTION("virtio-scsi on smq");
+MODULE_VERSION(SMQ_VERSION);
 MODULE_LICENSE("GPL");

@@ -47,7 +47,7 @@
 extern "C" {
 #endif
 
-#define LIBSMQ_VERSION	"1.0"
+#define LIBSMQ_VERSION	"0.1.0"
 
 struct smq_device;
 struct smq_ring;
