@@ -6,31 +6,40 @@ RUNNING := /lib/modules/$(shell uname -r)/build
 NEWEST  := $(lastword $(shell ls -d /lib/modules/*/build 2>/dev/null | sort -V))
 KDIR    ?= $(if $(wildcard $(RUNNING)/.),$(RUNNING),$(NEWEST))
 KERNELS ?= 6.1 6.12 7.2
-PREFIX  ?= /usr/local
-UDEV_RULES ?= /lib/udev/rules.d
 JOBS    ?= $(shell nproc)
 export JOBS
+include tools/install.mk
 
 release := $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 	     '$(KDIR)/include/generated/utsrelease.h' 2>/dev/null)
 module-args = $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 
-# Each tool builds in its own folder and lands in tools/.
-tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/libsmq/Makefile tools/bench/Makefile))
+# Each tool builds in its own folder and lands in tools/. The first four are for users.
+user-dirs := tools/libsmq $(addprefix tools/src/,sg_io fc_check fio_smq)
+tool-dirs := $(user-dirs) tools/bench $(filter-out $(user-dirs),$(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile)))
 
-.PHONY: all modules tools kernels fio-headers build-all modules_install install install-dev clean \
-	check check-sanitize demo lint bench bench-quick help need-build need-headers need-own \
-	$(tool-dirs)
+version = $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
+release-name = smq-$(version)
+dist = build/dist/$(release-name).tar.xz
+
+.PHONY: all modules tools kernels fio-headers build-all modules_install install install-dev uninstall \
+	dist deb rpm clean check check-sanitize demo lint bench bench-quick help need-compiler need-build \
+	need-headers need-own $(tool-dirs)
 
 all: modules tools
 
 # One message for whatever is missing, before anything is built.
-need-build:
-	@if ! command -v gcc >/dev/null || \
-	   ! printf '#include <%s>\n' stdio.h blkid/blkid.h liburing.h json-c/json.h scsi/sg_lib.h tracefs.h | \
+need-compiler:
+	@if ! command -v gcc >/dev/null; then \
+		echo "there is no gcc; as root: $$(tools/deps line build)" >&2; \
+		exit 2; \
+	fi
+
+need-build: need-compiler
+	@if ! printf '#include <%s>\n' stdio.h blkid/blkid.h liburing.h json-c/json.h scsi/sg_lib.h tracefs.h | \
 	     gcc -E $$(pkg-config --cflags libtracefs 2>/dev/null) - >/dev/null 2>&1; \
 	then \
-		echo "a compiler or a library is missing; as root: $$(tools/deps line build)" >&2; \
+		echo "a library of the tools is missing; as root: $$(tools/deps line build)" >&2; \
 		exit 2; \
 	fi
 
@@ -47,7 +56,7 @@ need-own:
 		echo '$(CURDIR)' >build/tools/.top; \
 	fi
 
-modules: need-build need-headers
+modules: need-compiler need-headers
 	@tools/build-modules '$(KDIR)' $(module-args)
 
 tools: $(tool-dirs)
@@ -77,28 +86,50 @@ modules_install: modules
 		$(module-args) CONFIG_MODULE_SIG_ALL= modules_install
 	@depmod -b '$(or $(INSTALL_MOD_PATH),/)' '$(release)'
 
-install: tools
-	@for dir in $(tool-dirs); do \
-		if grep -q '^install:' $$dir/Makefile; then \
-			$(MAKE) --no-print-directory -C $$dir install \
-				PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' || exit; \
-		fi; \
+install: $(user-dirs)
+	@for dir in $(user-dirs); do \
+		$(MAKE) --no-print-directory -C $$dir install || exit; \
 	done
-	@install -D -m 644 drivers/sg/60-smqsg.rules '$(DESTDIR)$(UDEV_RULES)/60-smqsg.rules'
+	@install -D -m 644 -t '$(DESTDIR)$(UDEV_RULES)' drivers/sg/60-smqsg.rules
+	@install -D -m 755 -t '$(DESTDIR)$(SBINDIR)' tools/targetcli-smq
+	@install -D -m 644 -t '$(DESTDIR)$(DATADIR)/smq/target-configs' target-configs/*.json target-configs/README.md
+	@install -D -m 755 -t '$(DESTDIR)$(DATADIR)/smq/target-configs' target-configs/soft-fc
 	@$(if $(DESTDIR),:,ldconfig || echo 'libsmq.so is new: run ldconfig as root' >&2)
+
+# Removes the files that install and install-dev would write, and the folders that are smq's alone.
+uninstall:
+	@files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && \
+	$(MAKE) -s -o modules install install-dev DESTDIR="$$files" >/dev/null && \
+	(cd "$$files" && find . ! -type d -print0) | (cd '$(or $(DESTDIR),/)' && xargs -0r rm -f --) && \
+	rm -rf '$(dev)' '$(DESTDIR)$(DATADIR)/smq'
+	@$(if $(DESTDIR),:,ldconfig || true)
 
 # What an LLD outside this tree is built against; the symbols are those of every kernel that smq
 # was built for. A header that is gone must not stay there.
 dev = $(DESTDIR)$(PREFIX)/lib/smq
 install-dev: modules
 	@rm -rf '$(dev)/include'
-	@install -d '$(dev)/include/smq'
-	@install -m 644 include/smq/* '$(dev)/include/smq'
-	@install -m 644 include/lld.mk '$(dev)'
-	@for symbols in build/*/Module.symvers; do \
+	@install -D -m 644 -t '$(dev)/include/smq' include/smq/*
+	@install -D -m 644 -t '$(dev)' include/lld.mk
+	@for symbols in $(wildcard build/*/Module.symvers); do \
 		to=$${symbols#build/}; \
 		install -D -m 644 "$$symbols" '$(dev)'/"$$to" || exit; \
 	done
+
+# The tarball of the last commit: its names, times and owners are those of the commit, so the same
+# commit gives the same bytes.
+dist:
+	@mkdir -p build/dist
+	@git archive --prefix='$(release-name)/' HEAD | xz -T1 >'$(dist).new'
+	@mv '$(dist).new' '$(dist)'
+	@echo '$(dist)'
+
+# The packages of Debian and of rpm, from that tarball.
+deb: dist
+	@tools/packages deb '$(dist)'
+
+rpm: dist
+	@tools/packages rpm '$(dist)'
 
 clean:
 	@rm -rf build
@@ -134,8 +165,12 @@ help:
 	@echo 'make kernels         prepares the kernels $(KERNELS) for builds and VMs'
 	@echo 'make build-all       modules for all of them, any warning is an error; tools'
 	@echo 'make modules_install installs modules (INSTALL_MOD_PATH) and runs depmod'
-	@echo 'make install         installs tools and rules for udev (PREFIX, UDEV_RULES, DESTDIR)'
-	@echo 'make install-dev     installs what LLDs outside this tree are built against (PREFIX, DESTDIR)'
+	@echo 'make install         installs the tools, libsmq and rules for udev (PREFIX, LIBDIR, DESTDIR, ...:'
+	@echo '                     tools/install.mk)'
+	@echo 'make install-dev     installs what LLDs outside this tree are built against (the same)'
+	@echo 'make uninstall       removes what these two have installed (the same)'
+	@echo 'make dist            the tarball of the last commit, into build/dist/'
+	@echo 'make deb, make rpm   the packages, from that tarball, into build/deb/ or build/rpm/'
 	@echo 'make check           builds, linters and tests, here and in VMs'
 	@echo 'make check-sanitize  those that make sense under KASAN, lockdep and the like'
 	@echo 'make demo            builds, boots and shows everything'

@@ -266,6 +266,6 @@ def test_installed_program_runs(tmp_path):
     tree = Tree(tmp_path)
     qla2xxx(tree)
     tree.put("class/fc_host/host7/port_name", TARGET)
-    done = subprocess.run([tmp_path / "usr/bin/fc-check", "--sysfs", tree.sys], cwd="/",
+    done = subprocess.run([tmp_path / "usr/sbin/fc-check", "--sysfs", tree.sys], cwd="/",
                           capture_output=True, text=True, check=False, timeout=TIMEOUT)
     assert (done.returncode, done.stderr) == (0, "") and TARGET in done.stdout

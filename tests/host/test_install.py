@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0
+"""make install and make uninstall."""
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+LIMIT = 600
+WHERE = ("PREFIX=/usr", "LIBDIR=/usr/lib64",
+         "user-dirs=tools/libsmq tools/src/sg_io tools/src/fc_check")
+
+
+def make(*words):
+    """Runs make without the environment of an outer make."""
+    env = {name: value for name, value in os.environ.items()
+           if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "KDIR", "PREFIX", "DESTDIR")}
+    done = subprocess.run(["make", "-s", *words], cwd=TOP, capture_output=True, text=True,
+                          check=False, timeout=LIMIT, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def files(folder):
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")
+            if path.is_symlink() or not path.is_dir()}
+
+
+@pytest.fixture(name="installed", scope="module")
+def _installed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed")
+    make("install", *WHERE, f"DESTDIR={folder}")
+    make("install-dev", "-o", "modules", *WHERE, f"DESTDIR={folder}")
+    return folder
+
+
+def test_files_are_where_distributions_expect_them(installed):
+    found = files(installed)
+    assert {"usr/sbin/sg_io", "usr/sbin/fc-check", "usr/sbin/targetcli-smq",
+            "usr/lib64/libsmq.so", "usr/lib64/libsmq.so.1", "usr/lib64/libsmq.a",
+            "usr/lib64/pkgconfig/libsmq.pc", "usr/include/libsmq.h", "usr/include/scsi/smq_sg.h",
+            "usr/lib/udev/rules.d/60-smqsg.rules", "usr/share/man/man8/sg_io.8",
+            "usr/share/man/man3/libsmq.3", "usr/share/bash-completion/completions/sg_io",
+            "usr/share/smq/target-configs/soft-fc", "usr/share/smq/fc_check/main.py",
+            "usr/lib/smq/lld.mk", "usr/lib/smq/include/smq/lld.h"} <= found
+    # A page of section 8 is about a program in sbin, and the other way round.
+    assert {name for name in found if name.startswith("usr/sbin/")} >= {
+        f"usr/sbin/{Path(name).stem}" for name in found if name.startswith("usr/share/man/man8/")}
+    text = (installed / "usr/lib64/pkgconfig/libsmq.pc").read_text(encoding="ascii")
+    assert "libdir=/usr/lib64\n" in text and "includedir=/usr/include\n" in text
+    assert os.access(installed / "usr/share/smq/target-configs/soft-fc", os.X_OK)
+
+
+def test_uninstall_leaves_only_what_it_has_not_installed(installed):
+    other = installed / "usr/share/man/man8/other.8"
+    other.write_text("", encoding="ascii")
+    (installed / "usr/share/smq/older.json").write_text("", encoding="ascii")
+    make("uninstall", *WHERE, f"DESTDIR={installed}")
+    assert files(installed) == {"usr/share/man/man8/other.8"}
+
+
+def test_modules_need_no_library_of_the_tools():
+    assert "liburing" in make("-n", "tools")
+    assert "liburing" not in make("-n", "modules")

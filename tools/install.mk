@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+# Where `make install` puts things, below DESTDIR.
+PREFIX		?= /usr/local
+SBINDIR		?= $(PREFIX)/sbin
+LIBDIR		?= $(PREFIX)/lib
+INCLUDEDIR	?= $(PREFIX)/include
+DATADIR		?= $(PREFIX)/share
+MANDIR		?= $(DATADIR)/man
+UDEV_RULES	?= /usr/lib/udev/rules.d
