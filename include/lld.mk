@@ -7,17 +7,20 @@
 #
 # `make`, `make modules_install` and `make clean` then work as usual, for the running kernel or for
 # that of KDIR. `make install-dev` in smq's tree installs this file, the headers, and the list of
-# smq's exported symbols for each kernel that smq was built for.
+# smq's exported symbols for each kernel that smq was built for. Where dkms has built smq, dkms.conf
+# keeps that list.
 smq-dir := $(abspath $(dir $(lastword $(MAKEFILE_LIST))))
 smq-release-of = $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 	'$(1)/include/generated/utsrelease.h' 2>/dev/null)
+smq-symbols-of = $(firstword $(wildcard $(smq-dir)/$(1)/Module.symvers \
+	/var/lib/dkms/smq/*/$(1).symvers))
 
 ifneq ($(KERNELRELEASE),)
 
 # The kernel's build reads this Makefile twice: to compile, and to link.
 include $(smq-dir)/include/smq/probe.mk
 subdir-ccflags-y += -I$(smq-dir)/include
-KBUILD_EXTRA_SYMBOLS += $(smq-dir)/$(call smq-release-of,$(objtree))/Module.symvers
+KBUILD_EXTRA_SYMBOLS += $(call smq-symbols-of,$(call smq-release-of,$(objtree)))
 
 else
 
@@ -46,7 +49,7 @@ smq-need:
 		echo "no kernel headers in KDIR='$(KDIR)'" >&2; \
 		exit 2; \
 	fi
-	@if [ ! -r '$(smq-dir)/$(smq-release)/Module.symvers' ]; then \
+	@if [ -z '$(call smq-symbols-of,$(smq-release))' ]; then \
 		echo "smq was not installed for $(smq-release): in its source," \
 			"make install-dev KDIR='$(KDIR)'" >&2; \
 		exit 2; \

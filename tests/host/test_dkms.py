@@ -100,7 +100,8 @@ def test_listed_modules_are_those_that_make_builds(tmp_path, lacks):
     # dkms does not accept an empty list.
     assert listed(conf) == (want or NONE)
     folder = tmp_path / "dkms/smq/0.1.0" / ("build" if want else "build/tools/dkms")
-    assert conf["MAKE"] == [f"make -C {tmp_path}/headers M={folder} modules"]
+    symbols = f" && cp Module.symvers ../{RELEASE}.symvers" if want else ""
+    assert conf["MAKE"] == [f"make -C {tmp_path}/headers M={folder} modules{symbols}"]
     assert conf["AUTOINSTALL"] == ["yes"]
     assert bool(lacks) == (want < built(tmp_path, NEEDS))
 
