@@ -4,29 +4,13 @@
 Needs root, mmdebstrap, access to Debian's archive and 2 GB below /tmp. Takes 20 minutes on two busy
 CPUs. tests/host/test_dkms.py takes only seconds, but checks only the list of modules.
 """
-import os
 import re
 import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
+from chroot import ALL, TOP, Root
 
-TOP = Path(__file__).resolve().parents[3]
-LIMIT = 1800
 PACKAGES = "dkms,kmod,openssl,linux-headers-amd64,linux-headers-cloud-amd64"
-# tests/host/test_dkms.py compares this list with the modules that the Kbuild files build.
-ALL = set(re.findall(r'^\t"(smq\w*) ', (TOP / "dkms.conf").read_text(encoding="ascii"), re.M))
-
-# Uses the archive that this system uses, because no file of the tree names an archive.
-SOURCES = """
-die() { echo "$*" >&2; exit 2; }
-. tools/apt-root.bash
-for suite in bookworm bookworm-backports; do
-    uri=$(archive_of "$suite")
-    echo "deb [signed-by=$keyring] $uri $suite main"
-done
-"""
 
 # WITHOUT RELEASE OPTIONS FOLDERS: removes from a kernel's headers these options, and the symbols
 # that these source folders export.
@@ -41,61 +25,19 @@ sed -i -E "\\#$3#d" Module.symvers
 """
 
 
-class Root:
-    """A Debian system in a folder."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def run(self, script, *words, ok=True):
-        """Runs a script as root in this system, and prints its output."""
-        done = subprocess.run(
-            ["unshare", "--mount", "--propagation", "private", "sh", "-euc",
-             'root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev";'
-             'exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ '
-             'LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -c "$@"',
-             "sh", self.path, script, "sh", *words],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            text=True, check=False, timeout=LIMIT)
-        print(f"$ {script.strip()}: {done.returncode}\n{done.stdout}")
-        if ok and done.returncode:
-            log = self.path / "var/lib/dkms/smq/0.1.0/build/make.log"
-            pytest.fail(log.read_text(encoding="utf-8")[-3000:] if log.exists() else done.stdout)
-        return done
-
-    def kernels(self):
-        """The releases that have headers."""
-        return {path.name for path in self.path.glob("lib/modules/*")
-                if (path / "build").is_symlink()}
-
-    def installed(self, release):
-        """The names of smq's modules that are installed for a kernel."""
-        return {path.name.partition(".")[0]
-                for path in (self.path / "lib/modules" / release).rglob("smq*.ko*")}
-
-
 @pytest.fixture(name="root", scope="module")
 def _root(tmp_path_factory):
     """A clean Debian 12 with dkms, the headers of two kernels, and smq's sources in /root/smq."""
-    if os.geteuid():
-        pytest.skip("not root")
-    if not shutil.which("mmdebstrap"):
-        pytest.skip("no mmdebstrap: tools/deps install dkms")
-    sources = subprocess.run(["bash", "-euc", SOURCES], cwd=TOP, capture_output=True, text=True,
-                             check=True, timeout=60).stdout
-    path = tmp_path_factory.mktemp("dkms") / "root"
+    root = Root(tmp_path_factory.mktemp("dkms") / "root", "bookworm", PACKAGES)
     try:
-        subprocess.run(["mmdebstrap", "--mode=root", "--variant=apt", "--skip=cleanup/apt",
-                        f"--include={PACKAGES}", "bookworm", path, "-"], input=sources,
-                       text=True, check=True, timeout=LIMIT)
-        tree = path / "root/smq"
+        tree = root.path / "root/smq"
         for name in ("drivers", "include", "tools/dkms"):
             shutil.copytree(TOP / name, tree / name)
         for name in ("Kbuild", "dkms.conf"):
             shutil.copy(TOP / name, tree / name)
-        yield Root(path)
+        yield root
     finally:
-        shutil.rmtree(path)
+        root.remove()
 
 
 def test_package_is_built_installed_and_removed(root):
@@ -137,3 +79,4 @@ def test_package_is_built_installed_and_removed(root):
     root.run("dkms remove smq/0.1.0 --all")
     for release in (stock, cloud, bare, newer):
         assert not root.installed(release)
+    assert not (root.path / "var/lib/dkms/smq").exists()

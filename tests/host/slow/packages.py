@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The packages in a clean Debian: build, lintian, install, autopkgtest, a newer kernel, upgrade,
+purge. One test file for each release of Debian calls check(). Each takes some ten minutes on two
+CPUs."""
+import re
+import shutil
+import subprocess
+
+from chroot import ALL, TOP, Root
+
+# What a package build needs beside the Build-Depends; fio for its engine is left out.
+BUILDERS = "build-essential,dpkg-dev,lintian"
+VERSION = re.search(r'^PACKAGE_VERSION="(.*)"$', (TOP / "dkms.conf").read_text(encoding="ascii"),
+                    re.M)[1]
+NEXT = f"{VERSION}.1"
+# The files that name the version of the release.
+VERSIONED = ("dkms.conf", "debian/changelog", "include/smq/version.h", "tools/libsmq/libsmq.h",
+             "tools/libsmq/python/pyproject.toml", "tools/libsmq/python/smq/__init__.py")
+
+BUILD = """
+cd "/root/$1"
+apt-get build-dep -qq --no-install-recommends . >/dev/null
+dpkg-buildpackage --build=full --no-sign >/root/build.log 2>&1 ||
+    { tail -n 40 /root/build.log; exit 1; }
+"""
+# All files of the system but those that apt, dpkg and dkms keep for themselves.
+FILES = r"""
+find / -xdev \( -path /proc -o -path /dev -o -path /sys -o -path /tmp -o -path /var/cache \
+    -o -path /var/log -o -path /var/lib/apt -o -path /var/lib/dpkg -o -path '/var/lib/dkms/mok.*' \
+    -o -name __pycache__ \) -prune -o -print | sort
+"""
+
+
+def tarball():
+    """The tarball of the last commit."""
+    done = subprocess.run(["make", "-s", "dist"], cwd=TOP, capture_output=True, text=True,
+                          check=True, timeout=60)
+    return TOP / done.stdout.strip()
+
+
+def unpack(root, version):
+    """Unpacks the tarball into /root of a system, as if it were of another version."""
+    tree = root.path / f"root/smq-{version}"
+    tree.mkdir()
+    subprocess.run(["tar", "-xf", tarball(), "--strip-components=1", "-C", tree], check=True,
+                   timeout=60)
+    if version != VERSION:
+        for name in VERSIONED:
+            path = tree / name
+            path.write_text(path.read_text(encoding="utf-8").replace(VERSION, version),
+                            encoding="utf-8")
+
+
+def built(root, version):
+    """Builds the packages of a version. Returns their files by name."""
+    unpack(root, version)
+    root.run(BUILD, f"smq-{version}")
+    return {path.name.partition("_")[0]: path
+            for path in (root.path / "root").glob(f"*_{version}_*.deb")
+            if "dbgsym" not in path.name}
+
+
+# Builds an LLD as an author outside the tree does.
+LLD = """
+mkdir /tmp/lld && cd /tmp/lld
+cp /usr/share/doc/libsmq-dev/examples/smq_zero.c .
+printf 'obj-m := smq_zero.o\\ninclude /usr/lib/smq/lld.mk\\n' >Makefile
+make KDIR="/lib/modules/$1/build" >make.log 2>&1 || { cat make.log; exit 1; }
+modinfo -F depends ./smq_zero.ko
+cd / && rm -r /tmp/lld
+"""
+
+
+def lld_builds(root, release):
+    """A driver of a SCSI host is built with the packages alone."""
+    assert root.run(LLD, release).stdout.strip().endswith("smq")
+
+
+def check(suite, folder):
+    builder = Root(folder / "builder", suite, BUILDERS)
+    try:
+        debs = built(builder, VERSION)
+        assert set(debs) == {"smq-dkms", "smq-tools", "libsmq1", "libsmq-dev", "python3-smq"}
+        done = builder.run('lintian --allow-root --pedantic --fail-on error,warning,pedantic '
+                           '"/root/smq_$1_amd64.changes"', VERSION)
+        assert not [line for line in done.stdout.splitlines() if re.match("[EWP]: ", line)]
+        keep = folder / "packages"
+        keep.mkdir()
+        for path in debs.values():
+            shutil.copy(path, keep)
+        # The same source gives the same bytes.
+        shutil.rmtree(builder.path / f"root/smq-{VERSION}")
+        for name, path in built(builder, VERSION).items():
+            assert path.read_bytes() == (keep / path.name).read_bytes(), name
+        for path in built(builder, NEXT).values():
+            shutil.copy(path, keep)
+        install_and_purge(suite, folder, keep)
+    finally:
+        builder.remove()
+
+
+def install_and_purge(suite, folder, keep):
+    """Installs the packages in @keep in a system that has never seen them, and removes them."""
+    root = Root(folder / "root", suite, "dkms,kmod,linux-headers-amd64,man-db,autopkgtest,autodep8")
+    try:
+        shutil.copytree(keep, root.path / "tmp/packages")
+        unpack(root, VERSION)
+        before = root.run(FILES).stdout.splitlines()
+        stock, = root.kernels()
+        root.run('apt-get install -y -qq --no-install-recommends /tmp/packages/*_"$1"_*.deb',
+                 VERSION)
+        assert root.installed(stock) == ALL
+        assert root.run('modinfo -k "$1" -F version smq_sg smq', stock).stdout.split() == [
+            VERSION] * 2
+        assert root.run("sg_io --version").stdout == f"sg_io {VERSION}\n"
+        root.run("man -w sg_io fc-check targetcli-smq libsmq smq_sg 7 smq")
+        lld_builds(root, stock)
+        done = root.run('cd /root && autopkgtest --no-built-binaries /tmp/packages/*_"$1"_*.deb '
+                        '"smq-$1/" -- null', VERSION, ok=False)
+        results = dict(re.findall(r"^(\S+) +(PASS|FAIL|SKIP)", done.stdout, re.M))
+        assert results == {"tools": "PASS", "dkms-autopkgtest": "PASS"}
+
+        # The hooks of a kernel's package build the modules.
+        newer = root.run("apt-cache pkgnames linux-headers-").stdout.split()
+        newer = max((name for name in newer if re.fullmatch(
+            r"linux-headers-\d+\.\d+\.[\d.+a-z-]*-amd64", name) and "-cloud-" not in name
+            and "-rt-" not in name), key=lambda name: [
+                int(part) for part in re.findall(r"\d+", name)[:3]])
+        root.run('apt-get install -y -qq --no-install-recommends "$1"', newer)
+        newer = newer.removeprefix("linux-headers-")
+        assert newer != stock and root.installed(newer) == ALL
+
+        root.run('apt-get install -y -qq --no-install-recommends /tmp/packages/*_"$1"_*.deb', NEXT)
+        for release in (stock, newer):
+            assert root.installed(release) == ALL
+            assert root.run('modinfo -k "$1" -F version smq', release).stdout == f"{NEXT}\n"
+        assert root.run("sg_io --version").stdout == f"sg_io {NEXT}\n"
+        assert VERSION not in root.run("dkms status").stdout.replace(NEXT, "")
+
+        root.run("apt-get purge -y -qq smq-dkms smq-tools libsmq1 libsmq-dev python3-smq && "
+                 'apt-get purge -y -qq "linux-headers-$1" && apt-get autoremove --purge -y -qq',
+                 newer)
+        after = root.run(FILES).stdout.splitlines()
+        left = [path for path in set(after) - set(before)
+                if not path.startswith(f"/lib/modules/{newer}") and "smq" in path]
+        assert not left and not root.installed(stock)
+    finally:
+        root.remove()

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The packages on Debian 13."""
+import packages
+
+
+def test_packages_are_built_installed_upgraded_and_purged(tmp_path):
+    packages.check("trixie", tmp_path)

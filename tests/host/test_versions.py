@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+"""All that has a version has that of the release, and says so when it is asked."""
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parents[2]
+# Files and what stands before and after the version.
+PLACES = {
+    "dkms.conf": r'^PACKAGE_VERSION="(.*)"$',
+    "include/smq/version.h": r'^#define SMQ_VERSION\s+"(.*)"$',
+    "tools/libsmq/libsmq.h": r'^#define LIBSMQ_VERSION\s+"(.*)"$',
+    "tools/libsmq/python/pyproject.toml": r'^version = "(.*)"$',
+    "tools/libsmq/python/smq/__init__.py": r'^__version__ = "(.*)"$',
+    "debian/changelog": r"\Asmq \((.*)\) ",
+    "smq.spec": r"^Version:\s+(.*)$",
+    "CHANGELOG.md": r"\A# Changes\n\n## (\S+) \(20\d\d-\d\d-\d\d\)$",
+}
+VERSION = re.search(PLACES["dkms.conf"], (TOP / "dkms.conf").read_text(encoding="ascii"), re.M)[1]
+
+
+@pytest.mark.parametrize("path", PLACES)
+def test_file_has_the_version_of_the_release(path):
+    text = (TOP / path).read_text(encoding="utf-8")
+    assert re.findall(PLACES[path], text, re.M) == [VERSION]
+
+
+def test_sg_io_prints_the_version():
+    subprocess.run(["make", "-s", "-C", TOP / "tools/src/sg_io"], check=True, timeout=300)
+    done = subprocess.run([TOP / "tools/sg_io", "--version"], capture_output=True, text=True,
+                          check=True, timeout=60)
+    assert done.stdout == f"sg_io {VERSION}\n"
+
+
+def test_each_module_has_the_version():
+    mains = {path for path in TOP.glob("drivers/*/*.c")
+             if "MODULE_LICENSE(" in path.read_text(encoding="ascii")}
+    assert len(mains) >= 8
+    assert not [path for path in mains
+                if "MODULE_VERSION(SMQ_VERSION);" not in path.read_text(encoding="ascii")]
+
+
+def test_same_commit_gives_the_same_tarball():
+    """And it has what the packages are built from, but nothing that was built."""
+    seen = []
+    for _ in range(2):
+        done = subprocess.run(["make", "-s", "dist"], cwd=TOP, capture_output=True, text=True,
+                              check=True, timeout=60)
+        path = TOP / done.stdout.strip()
+        assert path.name == f"smq-{VERSION}.tar.xz"
+        seen.append(path.read_bytes())
+    assert seen[0] == seen[1]
+    done = subprocess.run(["tar", "-tf", path], capture_output=True, text=True, check=True,
+                          timeout=60)
+    names = set(done.stdout.splitlines())
+    assert {f"smq-{VERSION}/{name}" for name in ("smq.spec", "debian/rules", "dkms.conf")} < names
+    assert not [name for name in names if name.endswith((".ko", ".o")) or "/build/" in name]
