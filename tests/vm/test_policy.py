@@ -161,7 +161,8 @@ def test_expensive_doorbells_are_shared(hold):
         if get_param("commits") <= done / 8:
             break
     assert 0 < batches < held <= done < 2 * held
-    assert doorbell(hold)[0] > 0.75 * udelay_ns(DOORBELL_US)
+    # On a busy machine udelay() is measured as too long.
+    assert doorbell(hold)[0] > 0.75 * min(udelay_ns(DOORBELL_US), DOORBELL_US * 1000)
     assert done > 100 and get_param("commits") <= done / 8
 
 
