@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """tools/build-modules: its build folder for a kernel follows each change of the sources."""
 
+import json
+import shlex
 import shutil
 import subprocess
 import sys
@@ -67,6 +69,15 @@ def listed(tree, release):
     return sorted(Path(line).stem for line in order)
 
 
+def compiled(tree):
+    """The sources in compile_commands.json. Each command must compile its source."""
+    commands = json.loads((tree / "build/compile_commands.json").read_text())
+    for entry in commands:
+        subprocess.run([*shlex.split(entry["command"]), "-o", "/dev/null", "-Werror"],
+                       cwd=entry["directory"], check=True, timeout=LIMIT)
+    return sorted(str(Path(entry["file"]).relative_to(tree)) for entry in commands)
+
+
 def test_build_folder_follows_the_sources(tree):
     release, kdir = headers()
     folder = tree / "build" / release
@@ -74,6 +85,8 @@ def test_build_folder_follows_the_sources(tree):
     assert done.returncode == 0, done.stdout + done.stderr
     assert listed(tree, release) == ["probe_one", "probe_three", "probe_two"]
     assert (folder / "drivers/one/probe_one.ko").is_file()
+    assert compiled(tree) == ["drivers/one/probe_one.c", "drivers/two/probe_two.c",
+                              "tests/three/probe_three.c"]
     sources = {path.name for path in (tree / "drivers/one").iterdir()}
     assert sources == {"Kbuild", "probe_one.c"}, "the build left files among the sources"
 
@@ -84,6 +97,7 @@ def test_build_folder_follows_the_sources(tree):
     done = build(tree, "--strict", kdir)
     assert done.returncode == 0, done.stdout + done.stderr
     assert listed(tree, release) == ["probe_one"]
+    assert compiled(tree) == ["drivers/one/probe_one.c", "tests/three/probe_three.c"]
     assert (folder / "drivers/one/probe_one.ko").stat().st_mtime_ns > before
     assert not (folder / "drivers/two/Kbuild").is_symlink()
 
@@ -141,6 +155,7 @@ def test_a_copied_checkout_does_not_use_the_original(tree, gone):
     done = build(copy, "--strict", kdir, "SMQ_TESTS=1")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "CC [M]" not in done.stdout and "LD [M]" not in done.stdout
+    assert len(compiled(copy)) == 3
     (copy / "include/smq/probe_test.h").write_text("#define PROBE 1\n")
     done = build(copy, "--strict", kdir, "SMQ_TESTS=1")
     assert done.returncode == 0, done.stdout + done.stderr
