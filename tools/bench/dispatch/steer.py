@@ -11,7 +11,7 @@ from smqbench import timing
 from smqbench.errors import BenchError
 
 from .notes import Notes, program
-from .prio import under
+from .prio import sample_during
 from .ram import Host, host, write
 
 QUEUES = 4
@@ -69,7 +69,7 @@ def run(notes: Notes, device: Host, name: str, word: str, jobs: int, count: int)
                 "jobs": jobs}
     device.choose("direct")
     before = Counted(device)
-    said, _ = under(lambda: program(
+    said, _ = sample_during(lambda: program(
         "uring", "--bs", 4096, "--depth", 64, "--batch", 16, "--jobs", jobs, "--warmup",
         count // 2, "--count", count, "--latencies", device.disk), BEGIN,
         lambda: chosen(device, word, THRESHOLD))
@@ -167,8 +167,8 @@ def reads(notes: Notes, device: Host, kind: str, word: str, pinned: bool, right:
     device.choose("direct")
     threshold = OFF if word in ("direct", "off") else max(TAGS * int(word) // 100, 1)
     before = Counted(device)
-    (took, crc, moved), _ = under(lambda: read_all(device, pinned), BEGIN_READS,
-                                  lambda: chosen(device, word, threshold))
+    (took, crc, moved), _ = sample_during(lambda: read_all(device, pinned), BEGIN_READS,
+                                          lambda: chosen(device, word, threshold))
     if crc != right:
         raise BenchError("buffered reads: the data is not what was written")
     found = before.since() if word != "direct" else {"steered": 0, "done": 1}
