@@ -26,6 +26,8 @@ import time
 from collections import Counter, deque
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 from . import again, idle, plan, process, pytests, reasons, times
 from .progress import Progress
@@ -186,7 +188,7 @@ class Check:
                     return f"({len(record.cases)}/{len(record.collected)}) {record.running}"
         return ""
 
-    def watch(self, futures: set[Future]) -> None:
+    def watch(self, futures: set[Future[Any]]) -> None:
         """Shows progress until all futures are done."""
         while futures:
             done, futures = wait(futures, POLL_SECONDS, FIRST_COMPLETED)
@@ -221,7 +223,8 @@ class Check:
     def run_steps(self, pool: ThreadPoolExecutor) -> None:
         """Runs all steps except the builds, in order: --jobs of them at a time. Without --jobs, one
         more than the default if CPUs are idle."""
-        waiting, running, lull = deque(self.steps), set(), idle.Lull()
+        waiting, lull = deque(self.steps), idle.Lull()
+        running: set[Future[Result]] = set()
         while waiting or running:
             room = self.options.jobs - len(running)
             if room == 0 and self.options.fill and lull.lasts():
@@ -271,7 +274,7 @@ class Check:
             self.progress.say(f"second try, alone, of what failed in {first.step}")
             self.watch({pool.submit(self.run_second, first, step)})
 
-    def report(self) -> Counter:
+    def report(self) -> Counter[str]:
         """Prints what is unstable, what failed and why, and what was skipped. Returns the number of
         tests by outcome."""
         self.progress.close()
@@ -288,7 +291,7 @@ class Check:
         return total(self.results)
 
 
-def stop(number, _frame) -> None:
+def stop(number: int, _frame: FrameType | None) -> None:
     """A signal handler: raises SystemExit, so that running programs are stopped."""
     raise SystemExit(128 + number)
 

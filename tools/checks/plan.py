@@ -301,7 +301,7 @@ def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
     return [step for step in all_steps if step in found]
 
 
-def _guest(top: Path, step: Step) -> tuple | None:
+def _guest(top: Path, step: Step) -> tuple[object, ...] | None:
     """A key: steps with the same key may share a guest. None: the step does not share its guest."""
     if not (step.area in TOGETHER and step.kernel and len(step.targets) == 1):
         return None
@@ -316,7 +316,7 @@ def _guest(top: Path, step: Step) -> tuple | None:
 def together(top: Path, wanted: list[Step]) -> list[Step]:
     """The steps in the order in which they begin. Steps that share a guest become one step."""
     result: list[list[Step]] = []
-    begun: dict[tuple, list[Step]] = {}
+    begun: dict[tuple[object, ...], list[Step]] = {}
     for step in wanted:
         guest = _guest(top, step)
         group = begun.get(guest) if guest else None

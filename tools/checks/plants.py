@@ -157,7 +157,7 @@ def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> None:
     # Unlike patch, git apply allows no fuzz. It must not find a repository in a folder above the
     # copy.
     environment = {"GIT_CEILING_DIRECTORIES": os.fspath(folder)}
-    if runner.run(["git", "apply", "-v", str(path)], log, 60, copy, **environment):
+    if runner.run(["git", "apply", "-v", str(path)], log, 60, copy, environment=environment):
         raise PlantError(f"does not apply:\n{process.tail(log)}")
     _build(runner, plant, copy, log)
     if plant.run:

@@ -7,8 +7,9 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 # Seconds from SIGTERM to SIGKILL: tools/vm needs them to stop QEMU and collect its output.
 GRACE_SECONDS = 45
@@ -37,7 +38,7 @@ class Runner:
     def __init__(self, deadline: float = math.inf):
         self._deadline = deadline
         self._lock = threading.Lock()
-        self._running: set[subprocess.Popen] = set()
+        self._running: set[subprocess.Popen[bytes]] = set()
         self._used = threading.local()
         self.stopped = threading.Event()
 
@@ -51,7 +52,7 @@ class Runner:
 
     def run(self, command: list[str], log: Path, timeout: float, cwd: Path,
             silence: float = SILENT_SECONDS, overdue: Callable[[], bool] = lambda: False,
-            **environment: str) -> int:
+            environment: Mapping[str, str] = MappingProxyType({})) -> int:
         """Runs a program with its output in log. Returns its exit status, or a key of WHY. The
         program is also stopped when @overdue() is true."""
         if self.stopped.is_set() or self.seconds_left() <= 0:
@@ -82,7 +83,7 @@ class Runner:
                 with self._lock:
                     self._running.discard(process)
 
-    def _watch(self, process: subprocess.Popen, log: Path, end: float, silence: float,
+    def _watch(self, process: subprocess.Popen[bytes], log: Path, end: float, silence: float,
                overdue: Callable[[], bool]) -> int | None:
         """Waits for a program's end. Returns None if it ended, or a key of WHY if it must be
         stopped."""
@@ -102,7 +103,7 @@ class Runner:
             time.sleep(POLL_SECONDS)
         return None
 
-    def _reaped(self, process: subprocess.Popen) -> bool:
+    def _reaped(self, process: subprocess.Popen[bytes]) -> bool:
         """Whether a program has ended. If so, adds its CPU time to used()."""
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if not pid:
@@ -111,7 +112,7 @@ class Runner:
         self._used.seconds = self.used() + usage.ru_utime + usage.ru_stime
         return True
 
-    def _end(self, process: subprocess.Popen) -> None:
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
         # Signal the process group, which also has the program's children.
         for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, math.inf)):
             try:

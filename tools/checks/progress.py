@@ -4,6 +4,7 @@
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from .result import FAILED, PASSED, SKIPPED, Result
 
@@ -86,7 +87,7 @@ class Progress:
         print(f"[{time.monotonic() - self._began:5.0f} s] {text}", flush=True)
         self._spoke = time.monotonic()
 
-    def tick(self, doing) -> None:
+    def tick(self, doing: Callable[[str], str]) -> None:
         """To be called at short intervals: updates the live line or, without a terminal, prints a
         line every HEARTBEAT_SECONDS. doing(name) returns what a step is doing."""
         with self._lock:

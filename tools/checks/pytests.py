@@ -188,7 +188,7 @@ def compile_for_guests(runner: process.Runner, top: Path, folder: Path) -> None:
     if python:
         runner.run([python, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q",
                     "tests/vm"], folder / "compile.log", COMPILE_SECONDS, top,
-                   PYTHONDONTWRITEBYTECODE="")
+                   environment={"PYTHONDONTWRITEBYTECODE": ""})
 
 
 def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
@@ -197,7 +197,7 @@ def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
     record = folder / "record"
     words = [sys.executable] + command(targets)[1:] + [
         "-o", f"faulthandler_timeout={STACK_SECONDS}"]
-    status = runner.run(words, folder / "log", timeout, top, **environment(record))
+    status = runner.run(words, folder / "log", timeout, top, environment=environment(record))
     return judge(read(record), status, "host")
 
 
@@ -218,7 +218,7 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
                      "--share", str(folder), *options, "--", *command(targets, mark)]
             # tools/vm has its own time limit. This longer one is for a tools/vm that hangs.
             status = runner.run(words, folder / "log", timeout + 60, top, overdue=Overdue(record),
-                                **environment(record))
+                                environment=environment(record))
     except vmheader.HeaderError as error:
         return [Case(WHOLE, FAILED, message=str(error))]
     messages = _last_boot(folder / "console")

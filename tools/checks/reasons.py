@@ -56,7 +56,7 @@ def _line(message: str) -> str:
 
 def unstable(results: list[Result]) -> list[str]:
     """A line for each test that passed only at the second try."""
-    return [f"unstable: {result.step}: {case.name} (first: {_line(case.first)})"
+    return [f"unstable: {result.step}: {case.name} (first: {_line(case.first or '')})"
             for result in results for case in result.unstable]
 
 

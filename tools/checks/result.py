@@ -44,7 +44,7 @@ class Result:
     tail: str = ""
     ends: list[str] = field(default_factory=list)
 
-    def count(self) -> Counter:
+    def count(self) -> Counter[str]:
         """The number of tests by outcome."""
         return Counter(case.outcome for case in self.cases)
 
@@ -60,17 +60,17 @@ class Result:
                 if case.outcome == PASSED and case.first is not None]
 
 
-def total(results: list[Result]) -> Counter:
+def total(results: list[Result]) -> Counter[str]:
     """The number of tests of all steps by outcome."""
     return sum((result.count() for result in results), Counter())
 
 
-def last_line(counts: Counter) -> str:
+def last_line(counts: Counter[str]) -> str:
     """The last line of the output, which other programs parse."""
     return f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped"
 
 
-def exit_status(counts: Counter) -> int:
+def exit_status(counts: Counter[str]) -> int:
     """0 if tests passed and none failed. A run in which no test passed is a failure."""
     return 0 if counts[PASSED] and not counts[FAILED] else 1
 

@@ -32,7 +32,7 @@ def _program(name: str) -> str:
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind((ADDRESS, 0))
-        return probe.getsockname()[1]
+        return int(probe.getsockname()[1])
 
 
 class Tgt:
@@ -42,7 +42,7 @@ class Tgt:
         self._daemon, self._admin = _program("tgtd"), _program("tgtadm")
         self._env = {**os.environ, "TGT_IPC_SOCKET": str(folder / "tgt")}
         self._log = folder / "tgtd.log"
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._port = 0
         self._luns: dict[Path, int] = {}
 
@@ -95,7 +95,7 @@ class Tgt:
         self.stop()
         return False
 
-    def _run(self, action: str, mode: str, *more: str) -> subprocess.CompletedProcess:
+    def _run(self, action: str, mode: str, *more: str) -> subprocess.CompletedProcess[str]:
         command = [self._admin, "--lld", "iscsi", "--op", action, "--mode", mode, *more]
         try:
             return subprocess.run(command, env=self._env, stdin=subprocess.DEVNULL, text=True,

@@ -38,7 +38,7 @@ def _sums(rows: Iterable[Row]) -> list[Row]:
         known = found.setdefault(row.name, Row(row.name, 0, None if row.cpu is None else 0, 0))
         known.seconds += row.seconds
         known.tests += row.tests
-        if row.cpu is not None:
+        if row.cpu is not None and known.cpu is not None:
             known.cpu += row.cpu
     return sorted(found.values(), key=lambda row: -row.seconds)
 
@@ -55,15 +55,15 @@ def tables(junit: Path) -> list[str]:
     """The tables as lines. Raises OSError or ElementTree.ParseError if there is no such file."""
     steps, files, tests = [], [], []
     for suite in ElementTree.parse(junit).getroot():
-        name = suite.get("name")
+        name = suite.get("name", "")
         cases = suite.findall("testcase")
         cpu = suite.find("properties/property[@name='cpu']")
-        steps.append(Row(name, float(suite.get("time")),
-                         0 if cpu is None else float(cpu.get("value")), len(cases)))
+        steps.append(Row(name, float(suite.get("time", 0)),
+                         0 if cpu is None else float(cpu.get("value", 0)), len(cases)))
         for case in cases:
-            path, colons, _ = case.get("name").partition("::")
+            path, colons, _ = case.get("name", "").partition("::")
             if colons:
-                seconds, on = float(case.get("time")), _kernel(name)
+                seconds, on = float(case.get("time", 0)), _kernel(name)
                 files.append(Row(f"{path} on {on}", seconds, None, 1))
                 tests.append(Row(f"{case.get('name')} on {on}", seconds, None, 1))
     areas = [Row(row.name.partition("/")[0], row.seconds, row.cpu, row.tests) for row in steps]

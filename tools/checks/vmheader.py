@@ -18,6 +18,7 @@ import shlex
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 from . import tgt
 
@@ -32,7 +33,7 @@ class HeaderError(ValueError):
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         raise HeaderError(message)
 
 
@@ -101,7 +102,7 @@ def prepared(words: list[str]) -> Iterator[list[str]]:
                 targets[0].start()
             return targets[0]
 
-        def place(found: re.Match) -> str:
+        def place(found: re.Match[str]) -> str:
             kind, name, mib = _parse(found[1])
             if kind == "tmp":
                 return folder
@@ -124,7 +125,7 @@ def prepared(words: list[str]) -> Iterator[list[str]]:
 def of(paths: list[Path]) -> list[str]:
     """The options of files that share a VM. Raises HeaderError if they are not all the same."""
     found = {path: options(path) for path in paths if path.is_file()}
-    needs = next(iter(found.values()), [])
+    needs: list[str] = next(iter(found.values()), [])
     for path, words in found.items():
         if words != needs:
             raise HeaderError(f"{path}: has another header ({PREFIX}) than a file with which it "

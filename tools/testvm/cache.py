@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .errors import VMError
@@ -36,7 +37,7 @@ def stamp(*paths: Path) -> str:
     return "\n".join(parts)
 
 
-def entry(kind: str, label: str, key: str, make) -> Path:
+def entry(kind: str, label: str, key: str, make: Callable[[Path], None]) -> Path:
     """Returns the folder for @key. If it does not exist, make(folder) fills a new one. Raises
     VMError if the cache cannot be filled.
 
@@ -50,7 +51,7 @@ def entry(kind: str, label: str, key: str, make) -> Path:
                       f"{error.strerror}; SMQ_CACHE chooses another one") from None
 
 
-def _entry(folder: Path, label: str, key: str, make) -> Path:
+def _entry(folder: Path, label: str, key: str, make: Callable[[Path], None]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     path = folder / f"{label}-{digest}"

@@ -6,6 +6,7 @@ import shlex
 import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 from .errors import VMError
 
@@ -69,7 +70,7 @@ def say(text: str) -> None:
 
 def catch_signals() -> None:
     """Makes signals raise SystemExit, so that the guest is stopped before this process exits."""
-    def stop(number, _frame):
+    def stop(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

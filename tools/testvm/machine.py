@@ -10,6 +10,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from .errors import KERNEL_REPORT, TIMEOUT, VM_FAILED, VMError
 from .job import Job
 from .report import BOOTED_AGAIN, ConsoleLog
 from .streams import Output, Port
+from .terminal import Terminal
 
 QEMU = "qemu-system-x86_64"
 # When the guest reports the exit status, the last output and kernel messages may not have arrived:
@@ -56,25 +58,25 @@ class Machine:
     # The guest's device of each stream; empty if the guest finds the devices by name.
     DEVICES: dict[str, str] = {}
 
-    def __init__(self, options: Options, say):
+    def __init__(self, options: Options, say: Callable[[str], None]):
         self.options = options
         self.say = say
         self.kernel = kernels.find(options.kernel)
         if self.kernel.arch != self.ARCH:
             raise VMError(f"--kernel {options.kernel}: that is a kernel for tools/uml")
         self._nonce = secrets.token_hex(16)
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._monitor: Port | None = None
         self._control: Port | None = None
         self._begin()
 
     def _begin(self) -> None:
         """Sets up the state of one boot."""
-        self._events: queue.Queue = queue.Queue()
+        self._events: queue.Queue[tuple[str, str]] = queue.Queue()
         self.log = ConsoleLog(f"vm: end {self._nonce}")
         self._fails = ""    # why the guest must be booted again
 
-    def run(self, job_for, terminal=None) -> int:
+    def run(self, job_for: Callable[[str], Job], terminal: Terminal | None = None) -> int:
         """Boots, runs the job that job_for(nonce) returns, and stops. With @terminal the run is
         interactive."""
         job = job_for(self._nonce)
@@ -90,18 +92,18 @@ class Machine:
                 deadline = time.monotonic() + self.options.timeout
             earlier = ""
             try:
-                if job.asks:
-                    status = self._boot(initrd, Path(name), deadline, terminal, True)
-                    if status is not None:
-                        return status
+                status = self._boot(initrd, Path(name), deadline, terminal, job.asks)
+                if status is None:
                     earlier = f"{self.log.text()}{BOOTED_AGAIN}{self._fails}\n"
                     self._begin()
-                return self._boot(initrd, Path(name), deadline, terminal)
+                    status = self._boot(initrd, Path(name), deadline, terminal)
+                assert status is not None, "only a boot with @again may have no status"
+                return status
             finally:
                 if self.options.log:
                     self.options.log.write_text(earlier + self.log.text())
 
-    def _may_boot_again(self, terminal) -> bool:
+    def _may_boot_again(self, terminal: Terminal | None) -> bool:
         """Whether the guest may be booted again if the kernel crashes, hangs or reports a fault
         before CMD begins. QEMU before 8.1 with several CPUs may keep an old translation of code
         while the kernel patches it. Rarely, this makes an unmodified kernel crash or hang. On a
@@ -111,7 +113,7 @@ class Machine:
         return not (terminal or options.icount or options.kvm or options.plugins or
                     options.gdb is not None)
 
-    def _boot(self, initrd: Path, job: Path, deadline: float | None, terminal,
+    def _boot(self, initrd: Path, job: Path, deadline: float | None, terminal: Terminal | None,
               again: bool = False) -> int | None:
         """Boots the guest and waits for its end. Returns the exit status. With @again, returns None
         if the guest must be booted again, because it failed before CMD began."""
@@ -132,7 +134,7 @@ class Machine:
     def _first_event(self, deadline: float | None) -> tuple[str, str]:
         """The first event of a boot; sets _fails if the kernel crashed, hung or reported a fault.
         CMD has not begun: the guest asks first."""
-        left = BOOT_SECONDS
+        left: float = BOOT_SECONDS
         if deadline is not None:
             left = min(left, max(deadline - time.monotonic(), 0))
         try:
@@ -154,8 +156,8 @@ class Machine:
         if not shutil.which(QEMU):
             raise VMError(f"{QEMU} is not installed: tools/deps install run")
 
-    def _connect(self, ports: dict[str, Port], terminal) -> list[Output]:
-        outputs = []
+    def _connect(self, ports: dict[str, Port], terminal: Terminal | None) -> list[Output]:
+        outputs: list[Output] = []
         # Local variables keep late output of this boot out of the next boot's log.
         log, events = self.log, self._events
 
@@ -207,7 +209,7 @@ class Machine:
         except queue.Empty:
             return "late", ""
 
-    def _wait(self, outputs: list[Output], deadline: float | None, terminal,
+    def _wait(self, outputs: list[Output], deadline: float | None, terminal: Terminal | None,
               first: tuple[str, str] | None) -> int:
         while True:
             word, value = first or self._next_event(deadline)
@@ -221,7 +223,7 @@ class Machine:
                              f"-ex 'target remote :{self.options.gdb}'")
                 if terminal:
                     terminal.begin()
-                else:
+                elif self._control:
                     self._control.send(b"go\n")
             elif word == "exit":
                 return self._finished(int(value), outputs, terminal)
@@ -234,7 +236,7 @@ class Machine:
             elif word == "quit":
                 return 0
 
-    def _finished(self, status: int, outputs: list[Output], terminal) -> int:
+    def _finished(self, status: int, outputs: list[Output], terminal: Terminal | None) -> int:
         deadline = time.monotonic() + DRAIN_SECONDS
         waits = [output.ended for output in outputs] + [self.log.ended]
         whole = all([event.wait(max(deadline - time.monotonic(), 0)) for event in waits])
@@ -279,9 +281,10 @@ class Machine:
         for output in outputs or []:
             output.finish()
 
-    def _end(self, process: subprocess.Popen) -> None:
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends QEMU."""
         if process.poll() is None:
+            assert self._monitor, "_boot() has connected it"
             self._monitor.send(b"quit\n")
             try:
                 process.wait(STOP_SECONDS if self.options.plugins else 5)
@@ -345,7 +348,7 @@ class Machine:
 class _Lines:
     """Splits data into lines, and calls take_line for each."""
 
-    def __init__(self, take_line):
+    def __init__(self, take_line: Callable[[str], None]):
         self._rest = b""
         self._take_line = take_line
 
@@ -364,7 +367,8 @@ def _share(tag: str, path: Path, readonly: bool) -> list[str]:
     return ["-fsdev", options, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
 
 
-def job_factory(command: list[str], directory: Path, options: Options, terminal):
+def job_factory(command: list[str], directory: Path, options: Options,
+                terminal: Terminal | None) -> Callable[[str], Job]:
     """Returns a function that makes the job from the run's nonce."""
     def make(nonce: str) -> Job:
         return Job(command, directory, nonce, tty=terminal is not None,

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from . import cache
@@ -45,7 +46,7 @@ def tree(kernel: Kernel) -> Path | None:
 
 
 @contextlib.contextmanager
-def _settled(build: Path):
+def _settled(build: Path) -> Iterator[None]:
     """Prevents tools/build-modules from changing the folder while it is read."""
     if not build.is_dir():
         yield

@@ -4,6 +4,7 @@
 import os
 import socket
 import threading
+from collections.abc import Callable
 
 BLOCK = 256 * 1024
 FINISH_SECONDS = 5
@@ -34,9 +35,9 @@ class Port:
         except (ConnectionError, OSError):
             pass
 
-    def follow(self, take) -> threading.Thread:
+    def follow(self, take: Callable[[bytes], object]) -> threading.Thread:
         """Starts a thread that calls take(data) for all data, and finally take(b"")."""
-        def run():
+        def run() -> None:
             while True:
                 data = self.read()
                 take(data)
@@ -51,7 +52,7 @@ class Port:
 class Output:
     """Writes a stream of the guest to a descriptor, up to the end mark."""
 
-    def __init__(self, descriptor: int, end_mark: bytes, on_broken):
+    def __init__(self, descriptor: int, end_mark: bytes, on_broken: Callable[[], object]):
         self._descriptor = descriptor
         self._mark = end_mark
         self._on_broken = on_broken
@@ -80,6 +81,7 @@ class Output:
         """Writes the bytes that were held back, because no mark will come.
 
         If the reader of this process's output has exited, they are lost. """
+        assert self._thread, "follow() comes first"
         self._thread.join(FINISH_SECONDS)
         if not self._thread.is_alive() and not self.ended.is_set():
             self._write(self._held)

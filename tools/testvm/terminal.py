@@ -7,6 +7,8 @@ import sys
 import termios
 import threading
 import tty
+from collections.abc import Callable
+from typing import Any
 
 from .streams import Port
 
@@ -16,18 +18,20 @@ QUIT = b"\x1d"
 class Terminal:
     """Handles raw mode, the window size, and the key that ends the VM."""
 
+    # Set by connect().
+    _port: Port
+    _control: Port
+    _quit: Callable[[], object]
+
     def __init__(self) -> None:
-        self._saved = None
-        self._port: Port | None = None
-        self._control: Port | None = None
-        self._quit = None
+        self._saved: list[Any] | None = None
 
     @staticmethod
     def size() -> os.terminal_size:
         """Rows and columns of the window."""
         return os.get_terminal_size(sys.stdin.fileno())
 
-    def connect(self, port: Port, control: Port, on_quit) -> None:
+    def connect(self, port: Port, control: Port, on_quit: Callable[[], object]) -> None:
         """Starts to show the guest's output."""
         self._port, self._control, self._quit = port, control, on_quit
         port.follow(lambda data: os.write(sys.stdout.fileno(), data) if data else None)
@@ -48,7 +52,7 @@ class Terminal:
             termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._saved)
             self._saved = None
 
-    def _resized(self, *_ignored) -> None:
+    def _resized(self, *_ignored: object) -> None:
         size = self.size()
         self._control.send(f"size {size.lines} {size.columns}\n".encode())
 

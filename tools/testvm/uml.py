@@ -11,6 +11,7 @@ from pathlib import Path
 from .errors import VMError
 from .machine import Machine
 from .streams import Port
+from .terminal import Terminal
 
 FLAVOURS = ("perf", "sanitize")
 # CONFIG_NR_CPUS of umlkernel/base.config.
@@ -34,7 +35,7 @@ class UserMode(Machine):
             if not shutil.which(tool):
                 raise VMError(f"{tool} is not installed: tools/deps install run")
 
-    def _may_boot_again(self, terminal) -> bool:
+    def _may_boot_again(self, terminal: Terminal | None) -> bool:
         """Returns false: only QEMU has the defect that makes a second boot useful."""
         return False
 
@@ -54,7 +55,7 @@ class UserMode(Machine):
         # User Mode Linux creates the socket for its control program below HOME.
         return {"PATH": os.environ.get("PATH", ""), "TMPDIR": place, "HOME": str(self._job)}
 
-    def _end(self, process: subprocess.Popen) -> None:
+    def _end(self, process: subprocess.Popen[bytes]) -> None:
         """Kills the guest. Files that the command wrote to shares are on the host already."""
         try:
             # Kill the process group, because each address space of the guest is a process.

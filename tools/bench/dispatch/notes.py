@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from smqbench.errors import BenchError
 
@@ -23,24 +23,25 @@ def program(name: str, *words: object, ok: bool = True) -> dict[str, Any]:
     if done.returncode:
         raise BenchError(f"{' '.join(argv)}: status {done.returncode}: "
                          f"{done.stderr.strip() or done.stdout[-300:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
 
 
 class Notes:
     """Collects the values of each metric, one of each repeat, and writes them to a file."""
 
-    def __init__(self, results):
+    def __init__(self, results: TextIO):
         self._results = results
         self._values: dict[str, list[float]] = {}
-        self._more: dict[str, dict] = {}
+        self._more: dict[str, dict[str, Any]] = {}
 
-    def line(self, kind: str, **content) -> None:
+    def line(self, kind: str, **content: object) -> None:
         """Writes a line of JSON, which the host sees at once."""
         self._results.write(json.dumps({"kind": kind, **content}) + "\n")
         self._results.flush()
         os.fsync(self._results.fileno())
 
-    def value(self, row: str, metric: str, value: float, **workload) -> None:
+    def value(self, row: str, metric: str, value: float, **workload: Any) -> None:
         """Adds the value of one repeat."""
         parameters = workload.pop("parameters", {})
         key = json.dumps({"row": row, "metric": metric, **workload}, sort_keys=True)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from smqbench import timing
 
@@ -32,10 +32,12 @@ TRAP_BYTES, TRAP_MS = 999424, 900
 # writes.
 DIRTY = 90
 PERCENTILES = {"lat_p50": 50, "lat_p99": 99, "lat_p999": 99.9}
+Said = TypeVar("Said")
+Seen = TypeVar("Seen")
 
 
-def sample_during(run: Callable[[], dict], after: float,
-                  sample: Callable[[], Any]) -> tuple[dict, Any]:
+def sample_during(run: Callable[[], Said], after: float,
+                  sample: Callable[[], Seen]) -> tuple[Said, Seen]:
     """Runs a program, and calls sample() @after seconds later, while the program still runs.
     Returns the results of both."""
     with ThreadPoolExecutor(1) as pool:
@@ -52,7 +54,7 @@ class Case:
         self.notes, self.device, self.nodes, self.name = notes, device, nodes, name
 
     def run(self, word: str, *options: object, sample: Callable[[], Any] | None = None,
-            after: float = 0.8, **knobs: int) -> tuple[dict, Any]:
+            after: float = 0.8, **knobs: int) -> tuple[dict[str, Any], Any]:
         """Runs one round. @knobs are settings of prio."""
         policy = "direct" if word in ("direct", "again") else "prio"
         self.device.choose(policy, **(knobs if policy == "prio" else {}))
@@ -64,7 +66,8 @@ class Case:
         self.device.choose("direct")
         return found
 
-    def value(self, word: str, metric: str, value: float, said: dict, **workload) -> None:
+    def value(self, word: str, metric: str, value: float, said: dict[str, Any],
+              **workload: Any) -> None:
         """Adds a figure. Its parameters say whether the program read back what it wrote."""
         workload = {"path": "fsync", "op": "write", "bs": BLOCK, "qd": 1, "batch": 1, "luns": 1,
                     "jobs": 1} | workload
@@ -72,7 +75,7 @@ class Case:
                          parameters={"verified": said["verified"],
                                      "advertised": said.get("advertised", 0)})
 
-    def latencies(self, word: str, said: dict, **workload) -> None:
+    def latencies(self, word: str, said: dict[str, Any], **workload: Any) -> None:
         """Adds the latencies of the sync writes."""
         for metric, percent in PERCENTILES.items():
             self.value(word, metric, timing.percentile(said["sync_ms"], percent), said, **workload)
@@ -129,8 +132,11 @@ def rate(notes: Notes, repeats: int, quick: bool) -> None:
 def most_queued(device: Host) -> int:
     """Waits until commands are queued. Returns the largest number of them seen in a second."""
     wait_for("commands", lambda: queued(device))
-    seen = [queued(device) for _ in range(10) if not time.sleep(0.1)]
-    return max(seen)
+    most = 0
+    for _ in range(10):
+        time.sleep(0.1)
+        most = max(most, queued(device))
+    return most
 
 
 def queued(device: Host) -> int:

@@ -7,7 +7,9 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from smqbench.errors import BenchError
 from wallclock import devices
@@ -15,6 +17,7 @@ from wallclock import devices
 DEBUGFS = Path("/sys/kernel/debug/smq")
 BLKPG, ADD_PARTITION = 0x1269, 1
 WAIT = 30
+Found = TypeVar("Found")
 
 
 class _Partition(ctypes.Structure):     # pylint: disable=too-few-public-methods
@@ -29,7 +32,7 @@ class _Blkpg(ctypes.Structure):         # pylint: disable=too-few-public-methods
                 ("data", ctypes.c_void_p)]
 
 
-def wait_for(what: str, check: Callable, seconds: float = WAIT):
+def wait_for(what: str, check: Callable[[], Found], seconds: float = WAIT) -> Found:
     """Waits until check() returns a true value, and returns that."""
     end = time.monotonic() + seconds
     while True:
@@ -41,7 +44,7 @@ def wait_for(what: str, check: Callable, seconds: float = WAIT):
         time.sleep(0.02)
 
 
-def write(path: Path, value) -> None:
+def write(path: Path, value: object) -> None:
     """Writes an attribute. Raises BenchError if the kernel refuses the value."""
     try:
         path.write_text(f"{value}\n", encoding="ascii")
@@ -67,13 +70,13 @@ class Host:
         for name, value in settings.items():
             write(self.folder / "model" / name, value)
 
-    def set_queue(self, **settings) -> None:
+    def set_queue(self, **settings: object) -> None:
         """Sets attributes of the disk's request queue."""
         for name, value in settings.items():
             if (self.queue / name).exists():
                 write(self.queue / name, value)
 
-    def choose(self, policy: str, **knobs) -> None:
+    def choose(self, policy: str, **knobs: object) -> None:
         """Sets the policy's settings, then the policy."""
         for name, value in knobs.items():
             write(self.sysfs / f"smq_{policy}" / name, value)
@@ -117,7 +120,7 @@ class Host:
                 start += size << 20
                 nodes.append(f"{self.disk}{number}")
         for node in nodes:
-            wait_for(node, lambda node=node: os.path.exists(node))
+            wait_for(node, partial(os.path.exists, node))
         return nodes
 
 

@@ -105,7 +105,8 @@ class Boot:
                              "CONFIG_SERIAL_8250_SHARE_IRQ=y")
         return log
 
-    def _watch(self, process: subprocess.Popen, what: str, expected: int, timeout: float) -> None:
+    def _watch(self, process: subprocess.Popen[bytes], what: str, expected: int,
+               timeout: float) -> None:
         began = shown = time.monotonic()
         while True:
             ended = process.poll() is not None

@@ -2,7 +2,6 @@
 """What was counted in one boot, per I/O: instructions and locks of the whole kernel. It includes
 interrupts, so that they cover the same work on both paths, wherever commands complete."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,7 +93,7 @@ def of_boot(log: GuestLog, plan: Plan, folder: Path) -> Counts:
             if log.means == "symbols":
                 _add_locks(count, locks)
                 count.groups = {name: round(value, 2) for name, value
-                                in groups.split(Counter(locks.insns)).items()}
+                                in groups.split(locks.insns).items()}
             elif log.means == "lock_stat":
                 _add_lock_stat(count, log.lock_stat.get((row, key, number), {}))
             _check(f"{row} {key}", count, log.means)

@@ -16,7 +16,8 @@ from . import vm
 from .errors import BenchError
 from .groups import BLOCK, LLD, SCSI, group
 from .guestlog import GuestLog, Run
-from .symbols import Symbols
+from .symbols import Function, Symbols
+from .tally import Key, Tally
 
 # Arguments of the plugin: functions that take a lock, and those that run if the lock is not free.
 LOCKING = [
@@ -53,14 +54,17 @@ LEAST_PER_IO = 0.2
 PATH_GROUPS = {BLOCK, SCSI, LLD}
 
 
+# The taking function, its caller, the lock's address, and whether it is in an interrupt.
+_Taking = tuple[Function, Function, int, bool]
+
+
 @dataclass
 class Locks:
     """The locks of one run, or of several, per I/O."""
 
-    # (taking function, caller, address, in an interrupt) -> times
-    taken: Counter = field(default_factory=Counter)
-    contended: Counter = field(default_factory=Counter)
-    insns: Counter = field(default_factory=Counter)     # by function
+    taken: Tally[_Taking] = field(default_factory=Tally)
+    contended: Tally[_Taking] = field(default_factory=Tally)
+    insns: Tally[Function] = field(default_factory=Tally)
     slips: float = 0.0      # how often the two vCPUs ran apart
 
     def combine(self, other: "Locks", sign: int) -> "Locks":
@@ -68,15 +72,15 @@ class Locks:
         result = Locks()
         for name in ("taken", "contended", "insns"):
             mine, theirs = getattr(self, name), getattr(other, name)
-            setattr(result, name, Counter({key: mine[key] + sign * theirs[key]
-                                           for key in mine.keys() | theirs.keys()}))
+            setattr(result, name, Tally({key: mine[key] + sign * theirs[key]
+                                         for key in mine.keys() | theirs.keys()}))
         result.slips = self.slips + sign * other.slips
         return result
 
     def divided(self, by: int) -> "Locks":
         """The counts divided by a number of I/Os."""
-        return Locks(*({key: value / by for key, value in counter.items()}
-                       for counter in (self.taken, self.contended, self.insns)), self.slips / by)
+        return Locks(_divided(self.taken, by), _divided(self.contended, by),
+                     _divided(self.insns, by), self.slips / by)
 
     def with_interrupts(self) -> "Locks":
         """Returns a copy that counts locks taken in interrupts like the others: a command that
@@ -104,7 +108,7 @@ class Locks:
                     if not key[3] and name in (None, names[key[2]]))
         return 100 * found / taken if taken else 0.0
 
-    def insn_share(self, pattern: re.Pattern) -> float:
+    def insn_share(self, pattern: re.Pattern[str]) -> float:
         """The share of instructions, in per cent, in functions whose name matches."""
         total = sum(self.insns.values())
         found = sum(value for function, value in self.insns.items()
@@ -113,14 +117,15 @@ class Locks:
 
     def names(self) -> dict[int, str]:
         """The name of the lock at each address."""
-        callers: dict[int, Counter] = {}
+        callers: dict[int, Tally[str]] = {}
         for (_, caller, address, _), value in self.taken.items():
-            callers.setdefault(address, Counter())[caller.name] += value
+            callers.setdefault(address, Tally())[caller.name] += value
         return {address: _name(found) for address, found in callers.items()}
 
     def by_lock(self, contended: bool = False) -> dict[str, float]:
         """Acquisitions by lock, the most frequent first."""
-        names, result = self.names(), Counter()
+        names = self.names()
+        result: Tally[str] = Tally()
         for key, value in (self.contended if contended else self.taken).items():
             if not key[3]:
                 result[names[key[2]]] += value
@@ -128,7 +133,7 @@ class Locks:
 
     def by_site(self) -> dict[str, float]:
         """Acquisitions by the function that takes the lock and the lock function that it calls."""
-        result: Counter = Counter()
+        result: Tally[str] = Tally()
         for (entry, caller, _, irq), value in self.taken.items():
             if not irq:
                 result[f"{caller}: {entry.name.removeprefix('_raw_')}"] += value
@@ -136,7 +141,7 @@ class Locks:
 
     def by_group(self) -> dict[str, float]:
         """Acquisitions by the group of the function that takes the lock."""
-        result: Counter = Counter()
+        result: Tally[str] = Tally()
         for (_, caller, _, irq), value in self.taken.items():
             if not irq:
                 result[group(caller)] += value
@@ -144,14 +149,19 @@ class Locks:
 
     def instances(self) -> dict[str, int]:
         """How many locks of each name there are, without those that are hardly ever taken."""
-        names, found = self.names(), Counter()
+        names = self.names()
+        found: Tally[int] = Tally()
         for (_, _, address, irq), value in self.taken.items():
             if not irq:
                 found[address] += value
         return dict(Counter(names[address] for address, value in found.items() if value >= SMALL))
 
 
-def _name(callers: Counter) -> str:
+def _divided(amounts: Tally[Key], by: int) -> Tally[Key]:
+    return Tally({key: value / by for key, value in amounts.items()})
+
+
+def _name(callers: Tally[str]) -> str:
     for name, pattern in KNOWN:
         if any(pattern.fullmatch(caller) for caller in callers):
             return name

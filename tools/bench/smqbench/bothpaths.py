@@ -131,8 +131,8 @@ def modelled(taken: FigureSet, mode: str, era: str) -> list[Pair]:
     for case in sorted(_cases(figures), key=lambda one: (one[1], one[2])):
         sides = []
         for row in rows:
-            def one(instrument: str, metric: str, of: str = row, at: tuple = case
-                    ) -> Figure | None:
+            def one(instrument: str, metric: str, of: str = row,
+                    at: tuple[Workload, int, int] = case) -> Figure | None:
                 return next((figure for figure in figures if _case_of(figure) == at and
                              (figure.instrument, figure.row, figure.metric)
                              == (instrument, of, metric)), None)
@@ -142,8 +142,9 @@ def modelled(taken: FigureSet, mode: str, era: str) -> list[Pair]:
             sides.append(Side(insn, _value(locks), _lock(locks, QUEUE_LOCK),
                               _lock(locks, HOST_LOCK),
                               _value(one("locks", "waits")) if case[2] > 1 else None))
-        if any(value is not None for value in (sides[0].insn, sides[0].locks)):
-            result.append(Pair(*case, *sides))
+        model, mq = sides
+        if any(value is not None for value in (model.insn, model.locks)):
+            result.append(Pair(*case, model, mq))
     return result
 
 

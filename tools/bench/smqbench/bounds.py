@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Bounds on figures, and whether they hold."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from operator import ge
 
 from .counts import Cells
 from .errors import BenchError
@@ -45,7 +48,8 @@ class Verdict:
         return "not measured" if self.measured is None else "PASS" if self.ok else "FAIL"
 
 
-def _verdict(what: str, bound: str, measured: float | None, ok, applies: bool = True) -> Verdict:
+def _verdict(what: str, bound: str, measured: float | None, ok: Callable[[float], bool],
+             applies: bool = True) -> Verdict:
     return Verdict(what, bound, measured, not applies or measured is not None and ok(measured),
                    applies)
 
@@ -99,7 +103,7 @@ def of_counts(cells: Cells, kernel: str) -> list[Verdict]:
             verdicts.append(_verdict(
                 f"smq_ram with data against null=1, {workload}, insn/IO", f"<= {limit}",
                 _difference(cells, workload, DATA_ROW, NULL_ROW),
-                lambda x, limit=limit: x <= limit, applies))
+                partial(ge, limit), applies))
     for row, label in ((NULL_ROW, "smq_ram null=1"), (DATA_ROW, "smq_ram with data")):
         verdicts.append(_verdict(
             f"{label}, allocations by our modules per I/O, all workloads", f"= {ALLOCATIONS}",

@@ -5,6 +5,7 @@ legacy path is about one way of completion, and is answered by figures of that w
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from .acquisitions import HOST_LOCK, QUEUE_LOCK, REAL_QUEUE_LOCK
 from .bothpaths import INLINE, INTERRUPT, MODES
@@ -45,13 +46,17 @@ class Missing(Exception):
                    f"tools/bench/{instrument} took no such figure of {ROWS[row].label}")
 
 
+# Answers a claim from our figures: here, verdict, why.
+Ask = Callable[[FigureSet], tuple[str, str, str]]
+
+
 @dataclass(frozen=True)
 class Claim:
     """A reported claim, and the function that answers it from our figures."""
 
     text: str
     then: str
-    ask: Callable[[FigureSet], tuple[str, str, str]]    # here, verdict, why
+    ask: Ask
     about: str = INLINE
 
     def answer(self, taken: FigureSet) -> Answer:
@@ -71,8 +76,9 @@ def _word(good: bool, partly: bool = False) -> str:
 
 
 def _figure(taken: FigureSet, instrument: str, row: str, metric: str,
-            **workload) -> Figure:
-    wanted = {"path": "io_uring", "op": "read", "bs": 512, "qd": 32, "luns": 1, "jobs": 1}
+            **workload: Any) -> Figure:
+    wanted: dict[str, Any] = {"path": "io_uring", "op": "read", "bs": 512, "qd": 32, "luns": 1,
+                              "jobs": 1}
     wanted |= workload
     wanted.setdefault("batch", min(wanted["qd"], 16))
     found = taken.find(instrument=instrument, row=row, metric=metric, **wanted)
@@ -131,7 +137,7 @@ def _one_lun(taken: FigureSet) -> tuple[str, str, str]:
     return here, _word(_is_near(share, 0.25, 0.4), share < 0.8 * ours), why
 
 
-def _contended(luns: int, reported: float) -> Callable:
+def _contended(luns: int, reported: float) -> Ask:
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "locks", "legacy_419", "contended", luns=luns, jobs=2)
         value = _lock(found, QUEUE_LOCK)
@@ -156,7 +162,7 @@ def _bounces(taken: FigureSet) -> tuple[str, str, str]:
 
 # Locks per command
 
-def _acquisitions(row: str, name: str, *reported: float, but: str = "", **workload) -> Callable:
+def _acquisitions(row: str, name: str, *reported: float, but: str = "", **workload: Any) -> Ask:
     """The claim is reproduced if one of the reported numbers is reproduced. @but: why the model
     differs from the reported kernel."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
@@ -180,7 +186,7 @@ def _no_mq_lock(taken: FigureSet) -> tuple[str, str, str]:
 
 # Instructions
 
-def _ratio(reported: float, difference: float, suffix: str = "", **workload) -> Callable:
+def _ratio(reported: float, difference: float, suffix: str = "", **workload: Any) -> Ask:
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         model, mq = (_figure(taken, "insn", row + suffix, "insn", **workload)
                      for row in ("legacy_419", "smq_ram_1q"))
@@ -196,7 +202,7 @@ def _ratio(reported: float, difference: float, suffix: str = "", **workload) -> 
     return ask
 
 
-def _given_kernel(reported: float, suffix: str = "", **workload) -> Callable:
+def _given_kernel(reported: float, suffix: str = "", **workload: Any) -> Ask:
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         legacy, mq = (_figure(taken, "legacy-kernel", row + suffix, "insn_kernel", **workload)
                       for row in ("kernel_legacy", "kernel_mq"))
@@ -207,7 +213,7 @@ def _given_kernel(reported: float, suffix: str = "", **workload) -> Callable:
     return ask
 
 
-def _given_locks(reported: float, metric: str = "locks", suffix: str = "", **workload) -> Callable:
+def _given_locks(reported: float, metric: str = "locks", suffix: str = "", **workload: Any) -> Ask:
     """Asks how often a given kernel takes queue_lock or, with metric "waits", finds it taken."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         found = _figure(taken, "legacy-kernel", "kernel_legacy" + suffix, metric, **workload)
@@ -224,7 +230,7 @@ def _given_locks(reported: float, metric: str = "locks", suffix: str = "", **wor
 
 # The trace of 2013: 42.3 us in all
 
-def _trace(reported: float, row: str, *groups: str, most: bool = False) -> Callable:
+def _trace(reported: float, row: str, *groups: str, most: bool = False) -> Ask:
     """Asks whether the share of @groups is near the reported one; with @most, whether it is not
     larger."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
@@ -256,20 +262,16 @@ def _batch_loss(taken: FigureSet) -> tuple[str, str, str]:
             "costs, and holds nothing where it is cheap")
 
 
-def _native_batch(row: str, gains: bool) -> Callable:
+def _native_batch(row: str, gains: bool) -> Ask:
     def ask(taken: FigureSet) -> tuple[str, str, str]:
         direct, batch = (_figure(taken, "native", name, "time", path="in_kernel", batch=1)
                          for name in (row, f"{row}_batch"))
-        gain = 100 * (_p10(direct) / _p10(batch) - 1)
+        gain = 100 * (direct.low / batch.low - 1)
         good, partly = (gain >= 50, gain > 10) if gains else (gain <= -15, gain < -3)
         return (f"{gain:+.0f} % I/O per CPU at QD32, one by one", _word(good, partly),
-                f"p10 of {_p10(batch):.0f} ns per command rather than {_p10(direct):.0f} ns, "
+                f"p10 of {batch.low:.0f} ns per command rather than {direct.low:.0f} ns, "
                 "User Mode Linux")
     return ask
-
-
-def _p10(figure: Figure) -> float:
-    return figure.p10 if figure.p10 is not None else figure.value
 
 
 def _policy(taken: FigureSet, row: str, metric: str) -> tuple[float, float]:
@@ -284,10 +286,10 @@ def _policy(taken: FigureSet, row: str, metric: str) -> tuple[float, float]:
     return pair[0], pair[1]
 
 
-SG = {"path": "sg_io", "qd": 1}
+SG: dict[str, Any] = {"path": "sg_io", "qd": 1}
 SD = {**SG, "path": "sd_sg_io"}    # the path that was measured on 4.19
-AIO = {"path": "libaio", "bs": 4096}
-AIO_1 = {**AIO, "qd": 1}
+AIO: dict[str, Any] = {"path": "libaio", "bs": 4096}
+AIO_1: dict[str, Any] = {**AIO, "qd": 1}
 GIVEN = "a given kernel"
 CLAIMS = [
     Claim("2013: 10 LUNs at 1M IOPS spend much of the CPU in host_lock and queue_lock", "~40 %",

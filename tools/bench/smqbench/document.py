@@ -2,24 +2,26 @@
 """Makes a document for programs: every figure, and how it was measured."""
 
 from argparse import Namespace
-from collections import Counter
 from dataclasses import asdict
+from typing import Any
 
 from . import groups
 from .bounds import Verdict
 from .counts import Cells
 from .guestlog import GuestLog
+from .symbols import Function
+from .tally import Tally
 from .transfers import Sharing
 
 
-def _by_name(counter: Counter) -> dict[str, float]:
-    names: Counter = Counter()
-    for key, value in counter.items():
+def _by_name(amounts: Tally[Function]) -> dict[str, float]:
+    names: Tally[str] = Tally()
+    for key, value in amounts.items():
         names[str(key)] += value
     return {name: round(value, 3) for name, value in names.most_common() if value}
 
 
-def _boot(log: GuestLog) -> dict:
+def _boot(log: GuestLog) -> dict[str, Any]:
     return {"kernel": log.kernel, "cpu": log.cpu, "cmdline": log.cmdline,
             "parameters": log.parameters, "queues": log.queues}
 
@@ -28,8 +30,8 @@ class Document:
     """A document to which figures are added."""
 
     def __init__(self, command: str, options: Namespace):
-        self.content: dict = {"command": command, "kernel": options.kernel,
-                              "repeat": options.repeat, "rows": options.rows}
+        self.content: dict[str, Any] = {"command": command, "kernel": options.kernel,
+                                        "repeat": options.repeat, "rows": options.rows}
 
     def add_counts(self, log: GuestLog, cells: Cells) -> None:
         """Adds instructions per I/O."""

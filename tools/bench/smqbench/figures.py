@@ -115,10 +115,15 @@ class Figure:   # pylint: disable=too-many-instance-attributes
         _check(self)
 
     @property
-    def key(self) -> tuple:
+    def key(self) -> tuple[object, ...]:
         """The key of a figure, which is unique in a report."""
         return (self.instrument, self.row, self.path, self.op, self.bs, self.qd, self.batch,
                 self.luns, self.jobs, self.cpus, self.metric, self.kernel)
+
+    @property
+    def low(self) -> float:
+        """p10 of a time, the value of any other figure."""
+        return self.value if self.p10 is None else self.p10
 
     @property
     def label(self) -> str:

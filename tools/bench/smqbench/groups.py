@@ -2,9 +2,9 @@
 """The part of the kernel to which a function belongs."""
 
 import re
-from collections import Counter
 
 from .symbols import USER, Function
+from .tally import Tally
 
 SCSI_MODULES = {"scsi_mod", "scsi_common", "sd_mod", "sg", "bsg"}
 OWN_MODULES = frozenset({"smq", "smq_ram", "smq_lio", "smq_sg", "smq_virtio"})
@@ -119,7 +119,7 @@ def group(function: Function) -> str:
     return OTHER
 
 
-def split(insns: Counter) -> dict[str, float]:
+def split(insns: Tally[Function]) -> dict[str, float]:
     """Sums up instructions by group. The result has every group, in order."""
     result = dict.fromkeys(ORDER, 0.0)
     for function, value in insns.items():

@@ -4,6 +4,7 @@
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .errors import BenchError
 
@@ -18,9 +19,10 @@ class Run:
     repeat: int
     count: int              # I/Os
     ns: int                 # by the guest's clock
-    loop: dict              # the program's output
-    setting: dict = field(default_factory=dict)     # how the row's modules and queues are set up
-    figures: dict = field(default_factory=dict)     # the plugin's output
+    loop: dict[str, Any]              # the program's output
+    # How the row's modules and queues are set up.
+    setting: dict[str, Any] = field(default_factory=dict)
+    figures: dict[str, int] = field(default_factory=dict)   # the plugin's output
 
     @property
     def jobs(self) -> int:
@@ -55,7 +57,7 @@ class GuestLog:
         default_factory=dict)
 
 
-def _plugin_runs(path: Path) -> list[dict]:
+def _plugin_runs(path: Path) -> list[dict[str, int]]:
     runs = []
     for line in path.read_text(encoding="ascii").splitlines():
         runs.append({key: int(value) for key, value in
@@ -114,7 +116,8 @@ def _remember(log: GuestLog, row: str, text: str) -> None:
 def read(folder: Path, plugin: bool = True) -> GuestLog:
     """Reads FOLDER/log and, with @plugin, FOLDER/out, and joins their runs."""
     log, row, repeat, ended = GuestLog(), "", 0, False
-    setting: dict = {}  # set-up of the modules and queues of the row that follows in the log
+    # The set-up of the modules and queues of the row that follows in the log.
+    setting: dict[str, Any] = {}
     try:
         figures = _plugin_runs(folder / "out") if plugin else []
         for line in (folder / "log").read_text(encoding="utf-8").splitlines():

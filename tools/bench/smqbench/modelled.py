@@ -6,6 +6,7 @@ import json
 import subprocess
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 from . import counts, vm
 from . import instrument as common
@@ -57,7 +58,7 @@ def batch(options: Namespace, folder: Path) -> FigureSet:
     return taken
 
 
-def _lines(path: Path) -> list[dict]:
+def _lines(path: Path) -> list[dict[str, Any]]:
     try:
         lines = [json.loads(line) for line in path.read_text(encoding="ascii").splitlines()]
     except (OSError, ValueError) as error:

@@ -5,6 +5,7 @@ network."""
 import html
 import re
 from pathlib import Path
+from types import ModuleType
 
 from .errors import BenchError
 
@@ -24,7 +25,7 @@ IMAGE = re.compile(r'<p><img alt="([^"]*)" src="([^"/]+\.svg)" ?/?></p>')
 HEADING = re.compile(r"<h2>(.*?)</h2>")
 
 
-def _markdown():
+def _markdown() -> ModuleType:
     """The Markdown library, set to escape text."""
     try:
         import markdown
@@ -54,7 +55,7 @@ def html_of(text: str, folder: Path) -> str:
     body = _markdown().markdown(text, extensions=["tables", "sane_lists"])
     pictures = iter(range(1, 1000))
 
-    def picture(found: re.Match) -> str:
+    def picture(found: re.Match[str]) -> str:
         try:
             svg = (folder / found[2]).read_text(encoding="utf-8")
         except OSError as error:
@@ -64,7 +65,7 @@ def html_of(text: str, folder: Path) -> str:
 
     names: list[str] = []
 
-    def heading(found: re.Match) -> str:
+    def heading(found: re.Match[str]) -> str:
         names.append(found[1])
         return f'<h2 id="s{len(names)}">{found[1]}</h2>'
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Compares the paths to a device, at native speed from user space."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from . import matrix
@@ -43,12 +43,13 @@ def by_quantity(taken: FigureSet) -> Iterator[tuple[str, list[list[str]]]]:
                     key=lambda place: (matrix.rows_of(every).index(place[0]), place[1]))
     head = ["path", *(f"{ROWS[row].label}, {jobs} process" + "es" * (jobs > 1)
                       for row, jobs in places)]
-    for title, said in (
-            ("p10 of all chunks, ns per command of a process", _p10),
-            ("Median, ns per command of a process", matrix.text_of),
-            ("Divided by registered block reads", partial(_ratio, taken, "against_block")),
-            ("Divided by registered block reads, without calls",
-             partial(_ratio, taken, "against_block_bare"))):
+    quantities: dict[str, Callable[[Figure], str]] = {
+        "p10 of all chunks, ns per command of a process": _p10,
+        "Median, ns per command of a process": matrix.text_of,
+        "Divided by registered block reads": partial(_ratio, taken, "against_block"),
+        "Divided by registered block reads, without calls":
+            partial(_ratio, taken, "against_block_bare")}
+    for title, said in quantities.items():
         rows = []
         for this in dict.fromkeys(map(name, every)):
             found = {(one.row, one.jobs): one for one in every if name(one) == this}

@@ -15,7 +15,7 @@ FEW_JOBS = 2
 _DIRECT = {"io_uring": "disk", "io_uring_fixed": "disk", "io_uring_poll": "disk",
            "io_uring_beside": "disk_own"}
 # Arguments of the program passthrough, and the kind of nodes that it uses.
-_PASSTHROUGH = {
+_PASSTHROUGH: dict[str, tuple[list[str], str]] = {
     "bsg": (["--path", "v4"], "bsg"),
     "bsg_uring": (["--path", "adhoc"], "bsg"),
     "bsg_uring_fixed": (["--path", "adhoc", "--registered"], "bsg"),
@@ -28,7 +28,7 @@ _PASSTHROUGH = {
     "smq_batch_poll": (["--path", "batch", "--poll"], "smqsg"),
 }
 # Arguments of the program inkernel, which starts a run of the module smq_load.
-_IN_KERNEL = {"passthrough": [], "passthrough_cached": ["--cached"]}
+_IN_KERNEL: dict[str, list[str]] = {"passthrough": [], "passthrough_cached": ["--cached"]}
 _IN_KERNEL_MODULE = "smq_load"
 
 

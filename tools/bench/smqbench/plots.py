@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from . import groups, paths
 from .errors import BenchError
@@ -18,7 +19,7 @@ MODEL_HATCH = "///"
 BAR = 0.22          # inches per bar
 
 
-def _pyplot():
+def _pyplot() -> Any:
     """Imports matplotlib, set to draw into files."""
     try:
         import matplotlib
@@ -38,7 +39,7 @@ def need() -> None:
     _pyplot()
 
 
-def _finish(pyplot, figure, path: Path) -> None:
+def _finish(pyplot: Any, figure: Any, path: Path) -> None:
     figure.savefig(path, bbox_inches="tight", metadata={"Date": None})
     pyplot.close(figure)
 
@@ -130,7 +131,7 @@ def ratio(path: Path, title: str, taken: FigureSet) -> None:
 
 def _policies(taken: FigureSet, folder: Path) -> list[Plot]:
     """Draws the figures of each policy and of direct."""
-    def rows(metric: str, *starts: str, **wanted) -> list[Figure]:
+    def rows(metric: str, *starts: str, **wanted: object) -> list[Figure]:
         return [one for one in taken.find(instrument="policies", metric=metric, **wanted)
                 if one.row.startswith(starts)]
     plots = []

@@ -35,17 +35,17 @@ class Table:
     marks: list[str] = field(default_factory=list)
 
 
-def _of(taken: FigureSet, prefixes: Sequence[str], **wanted) -> list[Figure]:
+def _of(taken: FigureSet, prefixes: Sequence[str], **wanted: object) -> list[Figure]:
     names = {f"{prefix}_{word}" for prefix in prefixes for word in POLICY_ROWS[prefix].words}
     return [one for one in taken.find(instrument=INSTRUMENT, **wanted) if one.row in names]
 
 
-def _value(taken: FigureSet, row: str, metric: str, **wanted) -> float | None:
+def _value(taken: FigureSet, row: str, metric: str, **wanted: object) -> float | None:
     found = taken.find(instrument=INSTRUMENT, row=row, metric=metric, **wanted)
     return found[0].value if found else None
 
 
-def _ratio(taken: FigureSet, metric: str, rows: tuple[str, str], **wanted) -> float | None:
+def _ratio(taken: FigureSet, metric: str, rows: tuple[str, str], **wanted: object) -> float | None:
     one, other = (_value(taken, row, metric, **wanted) for row in rows)
     return one / other if one is not None and other else None
 
@@ -55,7 +55,8 @@ def _times(value: float | None) -> str:
 
 
 def _table(taken: FigureSet, part: str, title: str, prefixes: Sequence[str],
-           metrics: Sequence[str], says: Callable[[FigureSet], str], **wanted) -> Iterator[Table]:
+           metrics: Sequence[str], says: Callable[[FigureSet], str],
+           **wanted: object) -> Iterator[Table]:
     """Rows by metrics and workloads."""
     found = [one for metric in metrics for one in _of(taken, prefixes, metric=metric, **wanted)]
     if not found:
@@ -81,6 +82,10 @@ def _table(taken: FigureSet, part: str, title: str, prefixes: Sequence[str],
     marks = sorted({text for one in found for text in one.note.split("; ")
                     if text.startswith(("forced:", "dropped:"))})
     yield Table(part, title, [head, *rows], says(taken), found[0].command, marks)
+
+
+def _always(says: str) -> Callable[[FigureSet], str]:
+    return lambda _: says
 
 
 def _batch(taken: FigureSet) -> Iterator[Table]:
@@ -113,7 +118,7 @@ def _batch(taken: FigureSet) -> Iterator[Table]:
 
 
 def _bucket(taken: FigureSet) -> Iterator[Table]:
-    def part(metric: str, **wanted) -> str:
+    def part(metric: str, **wanted: object) -> str:
         return _times(_ratio(taken, metric, ("shared_bucket", "shared_direct"), **wanted))
 
     def waits(_: FigureSet) -> str:
@@ -162,15 +167,15 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
                          ("insn", "Instructions of both CPUs per command, waiting included.")):
         found = FigureSet([one for one in shapes if one.metric == metric])
         yield from _table(found, "bucket", f"The reported shapes: {METRICS[metric][1]}",
-                          ("shared", "shared_nomerges"), (metric,), lambda _, says=says: says)
+                          ("shared", "shared_nomerges"), (metric,), _always(says))
     yield from _table(taken, "bucket", "Native speed", ("shared", "shared_bell"), ("time",),
                       native, path="in_kernel")
 
 
-def _p10(taken: FigureSet, one: str, other: str, **wanted) -> float | None:
+def _p10(taken: FigureSet, one: str, other: str, **wanted: object) -> float | None:
     found = [taken.find(instrument=INSTRUMENT, row=row, metric="time", **wanted)
              for row in (one, other)]
-    return found[0][0].p10 / found[1][0].p10 if all(found) else None
+    return found[0][0].low / found[1][0].low if all(found) else None
 
 
 def _prio(taken: FigureSet) -> Iterator[Table]:
@@ -199,7 +204,7 @@ def _prio(taken: FigureSet) -> Iterator[Table]:
     def ratio(_: FigureSet) -> str:
         low, high = (_value(taken, f"prio_ratio_{n}", "iops", path="page_cache") for n in (1, 16))
         slow, fast = (_value(taken, f"prio_ratio_{n}", "lat_p50") for n in (1, 16))
-        if None in (low, high, slow, fast):
+        if low is None or high is None or slow is None or fast is None:
             return ""
         return (f"With 16:1 a sync write takes {fast / slow:.2f} times as long as with 1:1, and "
                 f"async writes have {high / low:.2f} times the rate.")

@@ -48,19 +48,19 @@ class Judged:
         return UNKNOWN if self.value is None else PASS if self.ok else FAIL
 
 
-def _value(taken: FigureSet, row: str, metric: str, **wanted) -> float | None:
+def _value(taken: FigureSet, row: str, metric: str, **wanted: object) -> float | None:
     found = taken.find(instrument="policies", row=row, metric=metric, **wanted)
     return found[0].value if found else None
 
 
-def _by(row: str, other: str, metric: str, **wanted) -> Callable[[FigureSet], float | None]:
+def _by(row: str, other: str, metric: str, **wanted: object) -> Callable[[FigureSet], float | None]:
     def ask(taken: FigureSet) -> float | None:
         one, two = (_value(taken, name, metric, **wanted) for name in (row, other))
         return one / two if one is not None and two else None
     return ask
 
 
-def _is(row: str, metric: str, **wanted) -> Callable[[FigureSet], float | None]:
+def _is(row: str, metric: str, **wanted: object) -> Callable[[FigureSet], float | None]:
     return lambda taken: _value(taken, row, metric, **wanted)
 
 
@@ -70,7 +70,7 @@ def waits(taken: FigureSet, batch: int, tries: bool) -> float | None:
     same = {"jobs": 2, "qd": 32, "batch": batch, "cpus": 2}
     one, other = (_value(taken, row, "waits", **same) for row in ("shared_bucket", "shared_direct"))
     failed = _value(taken, "shared_bucket", "failed_tries", **same) if tries else 0.0
-    return (one + failed) / other if None not in (one, failed) and other else None
+    return (one + failed) / other if one is not None and failed is not None and other else None
 
 
 def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
@@ -78,7 +78,7 @@ def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
     def ask(taken: FigureSet) -> float | None:
         found = [taken.find(instrument="policies", row=f"{name}_{word}", metric="time", jobs=2,
                             batch=batch) for word in ("direct", "bucket")]
-        return found[0][0].p10 / found[1][0].p10 if all(found) else None
+        return found[0][0].low / found[1][0].low if all(found) else None
     return ask
 
 
@@ -89,12 +89,12 @@ def beyond_spread(taken: FigureSet) -> float | None:
     found = [taken.find(row=f"shared_{word}", **same) for word in ("direct", "again", "bucket")]
     if not all(found):
         return None
-    direct, again, bucket = (one[0].p10 for one in found)
+    direct, again, bucket = (one[0].low for one in found)
     spread = max(direct, again) - min(direct, again) + found[0][0].spread / 2
     return (bucket - max(direct, again)) / spread if spread else 0.0
 
 
-def _more(row: str, other: str, **wanted) -> Callable[[FigureSet], float | None]:
+def _more(row: str, other: str, **wanted: object) -> Callable[[FigureSet], float | None]:
     """How many more instructions a row has than another row."""
     def ask(taken: FigureSet) -> float | None:
         one, two = (_value(taken, name, "insn", **wanted) for name in (row, other))

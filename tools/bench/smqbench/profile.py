@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0
 """The count plugin's results of a run, by function; they can be added and subtracted."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import BenchError
 from .symbols import Function, Symbols
+from .tally import Tally
 
 
 @dataclass
 class Profile:
     """Counters by function: of a run, or per I/O after divided()."""
 
-    insns: Counter = field(default_factory=Counter)      # Function -> instructions
-    own: Counter = field(default_factory=Counter)        # ... charged to our modules
-    irq: Counter = field(default_factory=Counter)        # ... in interrupts
-    calls: Counter = field(default_factory=Counter)      # Function -> entries
-    callers: Counter = field(default_factory=Counter)    # (watched, caller, ours) -> calls
+    insns: Tally[Function] = field(default_factory=Tally)   # instructions
+    own: Tally[Function] = field(default_factory=Tally)     # ... charged to our modules
+    irq: Tally[Function] = field(default_factory=Tally)     # ... in interrupts
+    calls: Tally[Function] = field(default_factory=Tally)   # entries
+    # (watched, caller, ours) -> calls
+    callers: Tally[tuple[Function, Function, bool]] = field(default_factory=Tally)
 
     def combine(self, other: "Profile", sign: int) -> "Profile":
         """Returns the sum of both if @sign is 1, the difference if it is -1."""
@@ -30,7 +31,7 @@ class Profile:
 
     def divided(self, by: int) -> "Profile":
         """The counters divided by a number of I/Os."""
-        return Profile(*(Counter({key: value / by for key, value in counter.items() if value})
+        return Profile(*(Tally({key: value / by for key, value in counter.items() if value})
                          for counter in vars(self).values()))
 
     def total(self) -> float:
@@ -74,7 +75,8 @@ def _add_call(profile: Profile, symbols: Symbols, words: list[str]) -> None:
     profile.callers[watched, caller, False] += others
 
 
-def functions_of(counter: Counter, modules: frozenset[str]) -> list[tuple[Function, float]]:
+def functions_of(counter: Tally[Function],
+                 modules: frozenset[str]) -> list[tuple[Function, float]]:
     """The functions of some modules, the most expensive first."""
     return sorted(((function, value) for function, value in counter.items()
                    if function.module in modules),

@@ -7,6 +7,7 @@ import dataclasses
 import subprocess
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 from . import acquisitions, counts, figures, groups, transfers, vm
@@ -36,14 +37,15 @@ TIMEOUT = 1500
 TWO = ["--cpus", "2", "--append", "tsc=reliable"]
 
 
-def _figures(log: GuestLog, plan: Plan, row: str, key: str, cpus: int, mark: str):
+def _figures(log: GuestLog, plan: Plan, row: str, key: str, cpus: int,
+             mark: str) -> Callable[..., figures.Figure]:
     """Returns a function that makes a figure of a row's workload from a metric and its values."""
     runs = common.first_runs(log)
     same = {"instrument": "policies", "row": row, "kernel": log.kernel, "cpus": cpus,
             "command": COMMAND, "note": common.note(row, mark),
             "parameters": common.setting(log, runs[row, key], plan)}
 
-    def make(metric: str, values: list[float], **parts: dict):
+    def make(metric: str, values: list[float], **parts: dict[str, float]) -> figures.Figure:
         return common.figure(**same, **common.fields(parse(key), values, metric), parts=parts)
     return make
 

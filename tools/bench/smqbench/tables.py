@@ -30,11 +30,11 @@ SMALL = 0.05  # insn/IO: cheaper functions are not listed
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Columns; the first is flush left, the others flush right."""
-    rows = [list(heads), *map(list, rows)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
+    cells = [heads, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
     lines = ["  ".join(cell.ljust(width) if i == 0 else cell.rjust(width)
                        for i, (cell, width) in enumerate(zip(row, widths))).rstrip()
-             for row in rows]
+             for row in cells]
     return [lines[0], "-" * len(lines[0]), *lines[1:]]
 
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Cache-line transfers per I/O between two CPUs, from the lines plugin."""
 
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from . import vm
 from .errors import BenchError
 from .guestlog import GuestLog, Run
 from .symbols import Symbols
+from .tally import Tally
 
 # The most slips per I/O. A vCPU slips if it runs ahead because the host does not run the other one.
 MAX_SLIPS = 0.5
@@ -26,11 +26,12 @@ class Sharing:
     own_accesses: float = 0.0   # by our modules to memory, whether a line moved or not
     interrupts: float = 0.0
     slips: float = 0.0
-    top: Counter = field(default_factory=Counter)       # (function, kind) -> transfers
-    own_top: Counter = field(default_factory=Counter)   # the same, charged to our modules
+    # (function, kind) -> transfers
+    top: Tally[tuple[str, str]] = field(default_factory=Tally)
+    own_top: Tally[tuple[str, str]] = field(default_factory=Tally)  # charged to our modules
 
 
-def by_function(found: Counter) -> dict[str, float]:
+def by_function(found: Tally[tuple[str, str]]) -> dict[str, float]:
     """Transfers by function, as text for a figure, the largest first."""
     return {f"{kind} {name}": round(value, 4) for (name, kind), value in found.most_common()
             if value >= SMALL}

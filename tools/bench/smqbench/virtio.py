@@ -112,8 +112,8 @@ def _one(taken: FigureSet, row: str, metric: str, workload: Workload) -> Figure 
 
 def _pair(taken: FigureSet, metric: str, workload: Workload) -> tuple[list[float], list[float]]:
     """The values of our driver and of the kernel's driver, turn by turn."""
-    found = [_one(taken, row, metric, workload) for row in (OURS, THEIRS)]
-    return (found[0].values, found[1].values) if all(found) else ([], [])
+    ours, theirs = (_one(taken, row, metric, workload) for row in (OURS, THEIRS))
+    return (ours.values, theirs.values) if ours and theirs else ([], [])
 
 
 def _of_workload(taken: FigureSet, workload: Workload) -> list[Verdict]:
@@ -124,7 +124,7 @@ def _of_workload(taken: FigureSet, workload: Workload) -> list[Verdict]:
                       ratio is not None and ratio <= share)]
     mine = _one(taken, OURS, "allocations", workload)
     result.append(Verdict(f"{name}, allocations by smq_virtio per I/O", "= 0",
-                          mine.value if mine else None, bool(mine) and mine.value < STRAY))
+                          mine.value if mine else None, mine is not None and mine.value < STRAY))
     for metric in ("doorbells", "interrupts"):
         ours, theirs = _pair(taken, metric, workload)
         value = statistics.median(ours) if ours else None
@@ -140,14 +140,14 @@ def verdicts(taken: FigureSet) -> list[Verdict]:
     polled = _one(taken, POLLED, "interrupts", POLLED_WORKLOAD)
     return [*result, Verdict("polled, interrupts per I/O", f"< {POLLED_INTERRUPTS}",
                              polled.value if polled else None,
-                             bool(polled) and polled.value < POLLED_INTERRUPTS)]
+                             polled is not None and polled.value < POLLED_INTERRUPTS)]
 
 
 def split(taken: FigureSet) -> list[tuple[str, list[float]]]:
     """Instructions that are charged to the LLD, by group of functions, for both drivers at QD32."""
-    found = [_one(taken, row, "insn_lld", MANY) for row in (THEIRS, OURS)]
-    if not all(found):
+    found = [one.parts["group"] for row in (THEIRS, OURS)
+             if (one := _one(taken, row, "insn_lld", MANY))]
+    if len(found) < 2:
         return []
-    return [(name, [one.parts["group"][name] for one in found])
-            for name in found[0].parts["group"]
-            if any(one.parts["group"][name] >= 0.5 for one in found)]
+    return [(name, [one[name] for one in found]) for name in found[0]
+            if any(one[name] >= 0.5 for one in found)]

@@ -81,7 +81,7 @@ def _finished_runs(out: Path) -> int:
         return 0
 
 
-def _watch(process: subprocess.Popen, boot: Boot, out: Path) -> int:
+def _watch(process: subprocess.Popen[bytes], boot: Boot, out: Path) -> int:
     began, shown, step = time.monotonic(), -PROGRESS_STEP, PROGRESS_STEP
     if sys.stderr.isatty():
         step = 0

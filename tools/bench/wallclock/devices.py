@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from smqbench.errors import BenchError
 
@@ -23,6 +23,9 @@ DEPTH = 128
 # Values of doorbell_ns in RAM_ROWS: they stand for the setting with which a doorbell takes the
 # wanted time, and for a fifth of that setting.
 DOORBELL, DOORBELL_FIFTH = -1, -5
+
+
+Found = TypeVar("Found")
 
 
 class Skipped(Exception):
@@ -46,7 +49,7 @@ def modprobe(module: str, **parameters: int) -> str:
     return " ".join(words)
 
 
-def _wait(what: str, check: Callable):
+def _wait(what: str, check: Callable[[], Found | None]) -> Found:
     end = time.monotonic() + WAIT
     while True:
         found = check()
@@ -75,7 +78,7 @@ def scsi_disks(host: Path, luns: int) -> list[str]:
                  lambda: (lambda disks: disks if len(disks) == luns else None)(_disks(host)))
 
 
-def _write(path: Path, value) -> None:
+def _write(path: Path, value: object) -> None:
     try:
         path.write_text(f"{value}\n", encoding="ascii")
     except OSError as error:
@@ -166,7 +169,11 @@ MAKERS: dict[str, Callable[[int, int], Device]] = {
     "null_blk": _null_blk,
     "scsi_debug": _scsi_debug,
 }
-RAM_ROWS: dict[str, dict] = {
+SHARED_POLICIES: dict[str, dict[str, Any]] = {
+    "direct": {}, "again": {},
+    "bucket": {"policy": "bucket", "knobs": {"smq_bucket/share": "0"}},
+}
+RAM_ROWS: dict[str, dict[str, Any]] = {
     "smq_ram_null": {"null": 1},
     "smq_ram": {},
     "smq_ram_batch": {"policy": "batch"},
@@ -185,10 +192,9 @@ RAM_ROWS: dict[str, dict] = {
     "smq_ram_100us_doorbell": {"service_ns": 100000, "doorbell_ns": DOORBELL},
     "smq_ram_100us_doorbell_batch": {"service_ns": 100000, "doorbell_ns": DOORBELL,
                                      "policy": "batch"},
-    **{f"{name}_{word}": {"hw_queues": 1, "null": 1, "doorbell_ns": doorbell} | policy
+    **{f"{name}_{word}": {"hw_queues": 1, "null": 1, "doorbell_ns": doorbell, **policy}
        for name, doorbell in (("shared", 1), ("shared_bell", DOORBELL_FIFTH))
-       for word, policy in (("direct", {}), ("again", {}),
-                            ("bucket", {"policy": "bucket", "knobs": {"smq_bucket/share": "0"}}))},
+       for word, policy in SHARED_POLICIES.items()},
 }
 
 

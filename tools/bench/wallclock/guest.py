@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any, TextIO
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -27,12 +28,12 @@ MAX_DELAY = 1000000  # ns: the most that smq_load and smq_ram accept
 class Guest:
     """The measurement of one plan."""
 
-    def __init__(self, plan: dict, results):
+    def __init__(self, plan: dict[str, Any], results: TextIO):
         self.plan = plan
         self._results = results
         self._devices: dict[str, devices.Device] = {}
 
-    def note(self, kind: str, **content) -> None:
+    def note(self, kind: str, **content: object) -> None:
         """Writes a line of JSON, which the host sees at once."""
         self._results.write(json.dumps({"kind": kind, **content}) + "\n")
         self._results.flush()
@@ -61,7 +62,8 @@ class Guest:
         """Finds the setting with which a doorbell takes the wanted time. The setting may differ
         from that time: the kernel's delays count turns of a loop, and the kernel timed that loop
         during its boot, inaccurately if the machine was busy."""
-        wanted = setting = self.plan["doorbell_ns"]
+        wanted: int = self.plan["doorbell_ns"]
+        setting = wanted
         for _ in range(CALIBRATIONS):
             jobs = load.run("delay", count=DELAY_COUNT, warmup=100, delay_ns=setting)
             took = timing.percentile(jobs[0].per_command(), 10)
@@ -100,7 +102,8 @@ class Guest:
     def _count(self, row: str, workload: plans.Workload) -> int:
         """The number of commands to measure: fewer if each waits for a slow device."""
         waits = workload.qd == 1 and row in self.plan["spin"]
-        return self.plan["count_waiting" if waits else "count"]
+        count: int = self.plan["count_waiting" if waits else "count"]
+        return count
 
     def _in_kernel(self, row: str, workload: plans.Workload) -> list[list[float]]:
         jobs = load.run(

@@ -33,7 +33,7 @@ def run(op: str, devices: Sequence[str] = (), cpus: Sequence[int] = (0,),
              *(f"{name}={value}" for name, value in settings.items())]
     if not DEBUGFS.is_dir():
         raise BenchError("smq_load is not loaded")
-    failed = None
+    failed: OSError | None = None
     try:
         (DEBUGFS / "run").write_text(" ".join(words), encoding="ascii")
     except OSError as error:
@@ -41,5 +41,6 @@ def run(op: str, devices: Sequence[str] = (), cpus: Sequence[int] = (0,),
     result = json.loads((DEBUGFS / "result").read_text(encoding="ascii"))
     if result["error"] or failed:
         raise BenchError(f"smq_load: {result['error'] or failed}")
-    return [Job(job["cpu"], job["commands"], job["ns"], [tuple(pair) for pair in job["chunks"]])
+    return [Job(job["cpu"], job["commands"], job["ns"],
+                [(commands, ns) for commands, ns in job["chunks"]])
             for job in result["jobs"]]

@@ -53,12 +53,12 @@ def run(workload: Workload, disks: Sequence[str], *, count: int, warmup: int,
 
 
 @contextmanager
-def company(cpus: Iterable[int]) -> Iterator[list[subprocess.Popen]]:
+def company(cpus: Iterable[int]) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Keeps these CPUs busy during the block, without system calls. Under User Mode Linux a program
     and its system call run in two threads of the host. The host runs both threads on one CPU only
     if no other CPU is idle. So with idle CPUs a system call would take longer than with busy ones.
     """
-    busy: list[subprocess.Popen] = []
+    busy: list[subprocess.Popen[bytes]] = []
     try:
         for cpu in cpus:
             busy.append(subprocess.Popen(       # pylint: disable=consider-using-with

@@ -102,10 +102,11 @@ class Bar:
 
     def judged(self, results: Results) -> list[str] | None:
         """The row of the table for this bar; None if it was not measured."""
-        pair = [results.cells.get((row, self.workload)) for row in self.rows]
-        if not all(pair):
+        pair = [cell.low() for row in self.rows
+                if (cell := results.cells.get((row, self.workload)))]
+        if len(pair) < 2:
             return None
-        direct, batch = (cell.low() for cell in pair)
+        direct, batch = pair
         ratios = timing.ratios(*((direct, batch) if self.more else (batch, direct)))
         value = statistics.median(ratios)
         good = value >= self.limit if self.more else value <= self.limit

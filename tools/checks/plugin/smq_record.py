@@ -7,11 +7,14 @@ crashes.
 
 import json
 import os
+from typing import Any
 
-_phases: dict[str, dict] = {}
+import pytest
+
+_phases: dict[str, dict[str, Any]] = {}
 
 
-def _write(**record) -> None:
+def _write(**record: object) -> None:
     line = json.dumps(record) + "\n"
     descriptor = os.open(os.environ["SMQ_RECORD"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -22,32 +25,32 @@ def _write(**record) -> None:
         os.close(descriptor)
 
 
-def pytest_collectreport(report) -> None:
+def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Records a file that cannot be collected as a failed test."""
     if report.failed:
         _write(done=report.nodeid or "collection", outcome="failed", seconds=0,
                message=str(report.longrepr)[-4000:])
 
 
-def pytest_collection_finish(session) -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Records the tests that will run, and after how many seconds each phase of a test ends pytest,
     if tests/vm/conftest.py has said so."""
     limits = {item.nodeid: dict(item.user_properties).get("limit") for item in session.items}
     _write(collected=list(limits), limits=limits)
 
 
-def pytest_runtest_logstart(nodeid) -> None:
+def pytest_runtest_logstart(nodeid: str) -> None:
     """Records that a test begins."""
     _write(start=nodeid)
 
 
-def _reason(report) -> str:
+def _reason(report: pytest.TestReport) -> str:
     if report.skipped and isinstance(report.longrepr, tuple):
         return report.longrepr[2]
     return str(report.longrepr)[-4000:]
 
 
-def pytest_runtest_logreport(report) -> None:
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Records one of a test's three phases. If any of them fails, the test has failed."""
     state = _phases.setdefault(report.nodeid, {"outcome": "passed", "seconds": 0, "message": ""})
     state["seconds"] += report.duration
@@ -58,6 +61,6 @@ def pytest_runtest_logreport(report) -> None:
         _write(done=report.nodeid, **_phases.pop(report.nodeid))
 
 
-def pytest_sessionfinish(exitstatus) -> None:
+def pytest_sessionfinish(exitstatus: int) -> None:
     """Records that the run has ended without a crash."""
     _write(end=int(exitstatus))

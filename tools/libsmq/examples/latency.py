@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 BLOCK, ROOM = 512, 4096
 
@@ -45,7 +46,7 @@ def measure(node: str, count: int) -> int:
             found = Counter(str(dev.outcome(slot)) for slot in range(count))
             return ", ".join(f"{times} x {how}" for how, times in found.items())
 
-        single = [microseconds(lambda slot=slot: ring.queue_run(dev, slot))
+        single = [microseconds(partial(ring.queue_run, dev, slot))
                   for slot in range(count)]
         apart = endings()
         print(f"one by one: {apart}; median {statistics.median(single):.1f} us, "

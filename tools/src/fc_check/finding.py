@@ -24,7 +24,7 @@ class Finding:
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
     """Joins findings that differ only in their objects. Sorts them: errors come first."""
-    result: dict[tuple, Finding] = {}
+    result: dict[tuple[str, ...], Finding] = {}
     for one in findings:
         same = result.setdefault((one.check, one.level, one.found, one.why), one)
         if same is not one:

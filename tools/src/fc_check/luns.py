@@ -63,8 +63,8 @@ def depth(host: Host) -> Iterator[Finding]:
                           "Commands beyond this depth wait in the kernel, prepared ones too.",
                           [f"echo 32 > {lun.path('queue_depth')}"])
     for port in {lun.port for lun in host.luns}:
-        depths = {lun.number("queue_depth") for lun in host.luns
-                  if lun.port == port and lun.text("type") == DISK} - {None}
+        depths = {now for lun in host.luns if lun.port == port and lun.text("type") == DISK
+                  and (now := lun.number("queue_depth")) is not None}
         if port and len(depths) > 1:
             yield Finding("uneven-depth", NOTE, [port],
                           f"its LUNs' queue_depth is from {min(depths)} to {max(depths)}",

@@ -88,7 +88,9 @@ def host_depth(host: Host) -> Iterator[Finding]:
                       "queue_depth if each LUN is to have its share.")
     limit = host.number("lpfc_tgt_queue_depth")
     ports = {lun.port for lun in host.luns}
-    for port in ports if limit else ():
+    if not limit:
+        return
+    for port in ports:
         want = sum(lun.number("queue_depth") or 0 for lun in host.luns if lun.port == port)
         if want > limit:
             yield Finding("target-depth", WARNING, [port],

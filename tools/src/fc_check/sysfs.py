@@ -11,7 +11,7 @@ from pathlib import Path
 
 def numbers(text: str) -> list[int]:
     """The numbers in a list of CPUs or NUMA nodes as the kernel prints it, for example "0-3,8"."""
-    found = []
+    found: list[int] = []
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
         if first.isdigit():

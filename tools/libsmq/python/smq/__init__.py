@@ -23,7 +23,7 @@ __all__ = ["Batch", "Command", "Device", "Direction", "Error", "Event", "Info", 
            "library_version", "listed", "span"]
 __version__ = "0.1.0"
 
-_ffi = cffi.FFI()
+_ffi: Any = cffi.FFI()
 _ffi.cdef(CDEF)
 _lib: Any = _ffi.dlopen("libsmq.so.1")
 
