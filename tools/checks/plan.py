@@ -99,7 +99,7 @@ NOT_SANITIZED = (
     "tests/vm/test_sg_depth.py::test_neither_passthrough_nor_block_io_starves_on_smq_ram",
     "tests/vm/test_sg_depth.py::test_neither_passthrough_nor_block_io_starves_on_scsi_debug",
 )
-LINTERS = ("checkpatch", "sparse", "shell", "python", "spelling")
+LINTERS = ("checkpatch", "sparse", "shell", "python", "types", "spelling")
 
 # The time limit of a step. A step that prints nothing for process.SILENT_SECONDS is stopped before.
 STEP_SECONDS = 2 * 3600
