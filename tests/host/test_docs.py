@@ -155,6 +155,13 @@ def test_named_files_exist(page):
             assert any(TOP.glob(name)), f"{name}: {line}"
 
 
+def test_maintainers_names_files_that_exist():
+    patterns = re.findall(r"^F:\t(.+)$", text_of(TOP / "MAINTAINERS"), re.M)
+    assert [pattern for pattern in patterns if not any(TOP.glob(pattern))] == []
+    drivers = {f"{name_of(path)}/" for path in (TOP / "drivers").iterdir() if path.is_dir()}
+    assert drivers <= set(patterns)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_make_targets_exist(page):
     makefile = text_of(TOP / "Makefile")
