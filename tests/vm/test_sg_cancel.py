@@ -4,6 +4,7 @@ import errno
 import os
 import statistics
 import threading
+import statistics
 import time
 
 import pytest
