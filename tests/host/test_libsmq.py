@@ -5,7 +5,6 @@ installs."""
 import errno
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -218,10 +217,3 @@ def test_all_files_have_the_same_version(installed):
     library = os.path.realpath(installed / "lib/libsmq.so")
     assert os.path.basename(library) == f"libsmq.so.1.{version}"
     assert f'"libsmq {version}"' in (LIBSMQ / "libsmq.3").read_text(encoding="ascii")
-
-
-@pytest.mark.skipif(not shutil.which("groff"), reason="no groff")
-def test_manual_renders_without_warnings():
-    done = subprocess.run(["groff", "-man", "-ww", "-z", "-Tutf8", LIBSMQ / "libsmq.3"],
-                          capture_output=True, text=True, check=False, timeout=TIMEOUT)
-    assert (done.returncode, done.stderr) == (0, "")

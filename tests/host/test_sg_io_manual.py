@@ -4,11 +4,11 @@ lists."""
 
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
 from make import make
+from manual import options, section, text_of
 from sg_io_build import SRC, TIMEOUT, binary, run
 
 MANUAL = SRC / "sg_io.8"
@@ -24,32 +24,23 @@ def commands():
     return found
 
 
-def options(command):
+def options_of(command):
     """The long options that a command's help lists."""
     text = run(binary(), command, "--help").stdout.split("\n\n")[1]
     return set(re.findall(r"^  (?:-., |    )(--[a-z-]+)", text, flags=re.M))
 
 
-def section(name):
-    """The text of a section of the manual page, with plain hyphens in place of \\-."""
-    text = MANUAL.read_text(encoding="ascii").replace("\\-", "-")
-    found = re.search(rf"^\.SH {name}\n(.*?)(?=^\.SH |\Z)", text, flags=re.M | re.S)
-    assert found, f"no section {name}"
-    return found[1]
-
-
 def test_manual_has_all_commands():
-    text = MANUAL.read_text(encoding="ascii").replace("\\-", "-")
+    text = text_of(MANUAL)
     assert sorted(re.findall(r"^\.SH sg_io (\S+)$", text, flags=re.M)) == sorted(commands())
-    synopsis = re.findall(r'^\.BI "sg_io (\S+) "', section("SYNOPSIS"), flags=re.M)
+    synopsis = re.findall(r'^\.BI "sg_io (\S+) "', section(MANUAL, "SYNOPSIS"), flags=re.M)
     assert sorted(synopsis) == sorted(commands())
 
 
 def test_manual_has_all_options_and_no_others():
     for command in commands():
-        heads = re.findall(r"^\.TP\n((?:.*\\\n)*.*)", section(f"sg_io {command}"), flags=re.M)
-        found = {name for head in heads for name in re.findall(r"--[a-z-]+", head)}
-        assert found == options(command), command
+        found = options(section(MANUAL, f"sg_io {command}"))
+        assert found == options_of(command), command
 
 
 def paths(command):
@@ -59,23 +50,13 @@ def paths(command):
 
 
 def test_manual_has_all_paths():
-    text = section("PATHS")
+    text = section(MANUAL, "PATHS")
     assert re.findall(r"^\.TP\n\.B (\S+)", text, flags=re.M) == paths("run")
 
 
 @pytest.mark.parametrize("command", ["run", "compare", "replay", "verify"])
 def test_completion_offers_the_paths_of_the_command(command):
     assert complete(f"sg_io {command} --via=") == paths(command)
-
-
-@pytest.mark.parametrize("tool", [["mandoc", "-T", "lint", "-W", "warning"],
-                                  ["groff", "-man", "-ww", "-z", "-Tutf8"]],
-                         ids=lambda argv: argv[0])
-def test_manual_renders_without_warnings(tool):
-    assert shutil.which(tool[0]), "tools/deps install lint"
-    done = subprocess.run([*tool, MANUAL], capture_output=True, text=True, check=False,
-                          timeout=TIMEOUT)
-    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 # Does what bash does when the user presses the completion key, except that it does not set
@@ -107,7 +88,7 @@ def test_completion_offers_all_commands():
 def test_completion_offers_all_options():
     for command in commands():
         found = complete(f"sg_io {command} --")
-        assert {word.rstrip("=") for word in found} == options(command), command
+        assert {word.rstrip("=") for word in found} == options_of(command), command
     found = complete("sg_io run --")
     assert "--depth=" in found and "--json" in found
 

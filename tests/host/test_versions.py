@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from manual import PAGES
 
 TOP = Path(__file__).resolve().parents[2]
 # Files and what stands before and after the version.
@@ -25,6 +26,12 @@ VERSION = re.search(PLACES["dkms.conf"], (TOP / "dkms.conf").read_text(encoding=
 def test_file_has_the_version_of_the_release(path):
     text = (TOP / path).read_text(encoding="utf-8")
     assert re.findall(PLACES[path], text, re.M) == [VERSION]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_manual_page_has_the_version_of_the_release(page):
+    title = page.read_text(encoding="ascii").partition("\n.TH ")[2].partition("\n")[0]
+    assert re.search(r'"(?:lib)?smq (.*)" "smq"$', title)[1] == VERSION
 
 
 def test_sg_io_prints_the_version():

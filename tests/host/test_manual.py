@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The manual pages render without warnings, and have what the sources have: smq(7) the modules
+with their parameters, attributes and settings."""
+
+import math
+import re
+import shutil
+import subprocess
+
+import pytest
+from manual import PAGES, TOP, entries, section, text_of
+
+SMQ = TOP / "man/smq.7"
+SYSFS = "/sys/class/scsi_host/hostN/"
+# Arrays of attributes, and the subsection of smq(7) that has them.
+PLACES = {
+    "smq_host_attrs": SYSFS + "smq/",
+    "smq_fault_attrs": SYSFS + "smq_fault/",
+    "ram_fault_attrs": SYSFS + "smq_fault/",
+    "batch_attrs": f"batch: {SYSFS}smq_batch/",
+    "bucket_attrs": f"bucket: {SYSFS}smq_bucket/",
+    "prio_attrs": f"prio: {SYSFS}smq_prio/",
+    "steer_attrs": f"steer: {SYSFS}smq_steer/",
+    "smq_legacy_attrs": f"legacy-model: {SYSFS}smq_legacy/",
+    "conv_driver_attrs": "/sys/bus/scsi/drivers/smq_conv/",
+    "vs_driver_attrs": "/sys/bus/virtio/drivers/smq_virtio/",
+    "smqsg_attrs": "/sys/class/smq_sg/smqsgN/",
+    "ram_host_attrs": "/sys/kernel/config/smq/ram/HOST/",
+    "ram_lun_attrs": "/sys/kernel/config/smq/ram/HOST/luns/N/",
+    "ram_model_attrs": "/sys/kernel/config/smq/ram/HOST/model/",
+    "lio_tpg_attrs": "/sys/kernel/config/target/smq/WWN/tpgt_N/",
+}
+# How the sources say which values an attribute takes, and its default.
+RANGES = (
+    r"^[A-Z]+_ATTR\((\w+), (\w+), (\w+)\);",                # settings of policies
+    r"&knobs->(\w+), (\d+),\s+(\w+)\);",
+    r"^RAM_KNOB\((\w+), (.+)\);",                           # the model of smq_ram
+    r'^\t\{ "(\w+)", offsetof\(struct smq_fault, \w+\), (.+) \},',
+    r"^\tknobs->(\w+) = (\w+);",                            # defaults
+    r"^\tfault->(\w+) = (\w+);",
+    r"^\t\.(\w+) = (\d+),$",
+)
+# Constants of the kernel's headers; ours are looked up.
+VALUES = {"U8_MAX": 2 ** 8 - 1, "UINT_MAX": 2 ** 32 - 1, "U32_MAX": 2 ** 32 - 1,
+          "U64_MAX": 2 ** 64 - 1, "MSEC_PER_SEC": 1000, "NSEC_PER_MSEC": 10 ** 6,
+          "NSEC_PER_SEC": 10 ** 9, "SZ_64K": 2 ** 16, "SZ_16M": 2 ** 24, "SAM_STAT_BUSY": 8,
+          "true": 1}
+# Pages of others that ours refer to.
+FOREIGN = {"io_uring.7", "pkg-config.1", "sg.4", "sg3_utils.8", "targetcli.8"}
+# Shown as words, not as numbers.
+WORDS = {"SMQ_LEGACY_419", "MEDIUM_ERROR << 16 | 0x11 << 8"}
+
+
+def sources(pattern="*/*.[ch]"):
+    return {path: path.read_text(encoding="ascii")
+            for path in sorted((TOP / "drivers").glob(pattern))}
+
+
+def number(expression):
+    """The value of a product of constants."""
+    factors = []
+    for word in re.sub(r"\((\w+)\)", "", expression).strip("()").split(" * "):
+        if word not in VALUES and not word[0].isdigit():
+            found = [define for path in (*(TOP / "include/smq").glob("*.h"), *sources())
+                     for define in re.findall(rf"^#define {word}\s+(\w+)$",
+                                              path.read_text(encoding="ascii"), re.M)]
+            assert len(found) == 1, expression
+            word = found[0]
+        factors.append(VALUES[word] if word in VALUES else int(word, 0))
+    return math.prod(factors)
+
+
+def numbers(text):
+    return {int(word, 0) for word in re.findall(r"\b0x[0-9a-f]+|\b\d+\b", text)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("tool", [["mandoc", "-T", "lint", "-W", "warning"],
+                                  ["groff", "-man", "-ww", "-z", "-Tutf8"]],
+                         ids=lambda argv: argv[0])
+def test_page_renders_without_warnings(tool, page):
+    assert shutil.which(tool[0]), "tools/deps install lint"
+    done = subprocess.run([*tool, page], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_refers_to_pages_that_exist(page):
+    named = re.findall(r"^\.BR (\S+) \((\d)\)", section(page, "SEE ALSO"), re.M)
+    assert {".".join(one) for one in named} <= FOREIGN | {one.name for one in PAGES}
+
+
+def test_all_modules_are_listed():
+    built = {name for path in (TOP / "drivers").glob("*/Kbuild")
+             for name in re.findall(r"^obj-.* (\w+)\.o$", path.read_text(encoding="ascii"), re.M)}
+    assert set(entries(section(SMQ, "MODULES"))) == built
+
+
+def test_all_parameters_are_described():
+    """With each number that the module's own description has."""
+    text = section(SMQ, "MODULE PARAMETERS")
+    modules = set()
+    for folder in {path.parent for path in sources()}:
+        code = "\n".join(sources(f"{folder.name}/*.c").values())
+        names = re.findall(r"^module_param(?:_named)?\((\w+),", code, re.M)
+        if not names:
+            continue
+        kbuild = (folder / "Kbuild").read_text(encoding="ascii")
+        module = re.search(r"^obj-.* (\w+)\.o$", kbuild, re.M)[1]
+        modules.add(module)
+        page = entries(section(SMQ, module, "SS"))
+        assert list(page) == names, module
+        for name, says in re.findall(r'^MODULE_PARM_DESC\((\w+), "(.*)"\);', code, re.M):
+            assert numbers(says) <= numbers(page[name]), f"{module} {name}"
+    assert modules == set(re.findall(r"^\.SS (\w+)$", text, re.M))
+    assert re.match(r"smq, smq_legacy and smq_sg have none\.", text)
+    assert not modules & {"smq", "smq_legacy", "smq_sg"}
+
+
+def attributes():
+    """The arrays of attributes in the sources: the folder, and the names of the attributes."""
+    found = {}
+    for path, code in sources("*/*.c").items():
+        for name, body in re.findall(r"attribute \*(\w+)\[\] = \{\n(.*?)\n\};", code, re.S):
+            found[name] = path.parent.name, re.findall(r"&\w*?attr_(\w+)", body)
+    return found
+
+
+def test_all_attributes_are_described():
+    assert set(attributes()) == set(PLACES)
+    for array, (_, names) in attributes().items():
+        assert names and set(entries(section(SMQ, PLACES[array], "SS"))) == set(names), array
+    described = re.findall(r"^\.SS (.*/.*)$", text_of(SMQ), re.M)
+    assert set(described) == set(PLACES.values())
+
+
+def test_ranges_and_defaults_are_those_of_the_sources():
+    seen = 0
+    for array, (folder, names) in attributes().items():
+        page = entries(section(SMQ, PLACES[array], "SS"))
+        code = "\n".join(sources(f"{folder}/*.c").values())
+        for pattern in RANGES:
+            for name, *values in re.findall(pattern, code, re.M):
+                if name not in names or WORDS & set(values):
+                    continue
+                seen += 1
+                assert {number(value) for value in values} <= numbers(page[name]), name
+    assert seen >= 37
+
+
+def test_kinds_of_faults_are_described():
+    code = sources()
+    known = [name for path in ("core/fault_set.c", "ram/medium_fault.c")
+             for name in re.findall(r'^\t\[\w*FAULT_\w+(?: - \w+)?\]\s+= "(\w+)"',
+                                    code[TOP / "drivers" / path], re.M)]
+    text = section(SMQ, PLACES["smq_fault_attrs"], "SS")
+    described = re.findall(r"^\.TP\n\.B (\w+)$", text.partition(".RS\n")[2].partition(".RE\n")[0],
+                           re.M)
+    assert known == ["none", *described]
+
+
+def test_all_tracepoints_are_named():
+    code = sources()[TOP / "drivers/core/trace.h"]
+    events = re.findall(r"^(?:DEFINE_EVENT\(\w+, |TRACE_EVENT\()(\w+),", code, re.M)
+    text = section(SMQ, "DEBUGFS AND TRACEPOINTS")
+    assert sorted(re.findall(r"smq:(\w+)", text)) == sorted(events)
