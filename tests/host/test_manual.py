@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The manual pages render without warnings, and have what the sources have: smq(7) the modules
-with their parameters, attributes and settings."""
+with their parameters, attributes and settings, smq_sg(4) the ABI of the node."""
 
 import math
 import re
@@ -11,6 +11,8 @@ import pytest
 from manual import PAGES, TOP, entries, section, text_of
 
 SMQ = TOP / "man/smq.7"
+SG = TOP / "man/smq_sg.4"
+HEADER = TOP / "include/uapi/scsi/smq_sg.h"
 SYSFS = "/sys/class/scsi_host/hostN/"
 # Arrays of attributes, and the subsection of smq(7) that has them.
 PLACES = {
@@ -164,3 +166,73 @@ def test_all_tracepoints_are_named():
     events = re.findall(r"^(?:DEFINE_EVENT\(\w+, |TRACE_EVENT\()(\w+),", code, re.M)
     text = section(SMQ, "DEBUGFS AND TRACEPOINTS")
     assert sorted(re.findall(r"smq:(\w+)", text)) == sorted(events)
+
+
+def structures():
+    """The header's structures: their members without the reserved ones, and their comment."""
+    text = HEADER.read_text(encoding="ascii")
+    found = {}
+    described = r"^/\*\*\n((?: \*(?!/).*\n)+) \*/\nstruct (\w+) \{\n((?:\t.*\n)+)\};"
+    for doc, name, body in re.findall(described, text, re.M):
+        names = re.findall(r"\b(\w+)(?:\[\w*\])?;", body)
+        found[name] = {one for one in names if not one.startswith("reserved")}, doc
+    assert len(found) == len(re.findall(r"^struct \w+ \{", text, re.M))
+    return found
+
+
+def test_node_page_has_all_names_of_the_header():
+    fields = "SMQ_SG_FIELD_"
+    text = HEADER.read_text(encoding="ascii")
+    names = set(re.findall(r"^(?:#define |\t)(SMQ_SG_\w+)", text, re.M))
+    names = {one for one in names if not one.startswith(fields)}
+    named = set(re.findall(r"\bSMQ_SG_\w+", re.sub(rf"\b{fields}\w*", "", text_of(SG))))
+    assert named == names
+
+
+def test_node_page_describes_the_fields_by_a_rule():
+    text = HEADER.read_text(encoding="ascii")
+    fields = re.findall(r"^\tSMQ_SG_FIELD_(\w+) =", text, re.M)
+    members = set.union(*(members for members, _ in structures().values()))
+    assert {one.lower() for one in fields} - members == {"none", "reserved"}
+
+
+def test_node_page_has_all_members_and_errors():
+    heads = dict(re.findall(r"^\.SS ((?:.*: )?struct (\w+))$", text_of(SG), re.M))
+    heads = {name: head for head, name in heads.items()}
+    assert set(heads) == set(structures())
+    for name, (members, doc) in structures().items():
+        text = section(SG, heads[name], "SS")
+        assert set(entries(text)) == members, name
+        wrong = r"\bE[A-Z]{3,}\b"
+        assert set(re.findall(wrong, doc)) <= set(re.findall(wrong, text)), name
+    calls = dict(re.findall(r"^#define (\w+)\s+_IOW?R?\(\w+, \w+, struct (\w+)\)",
+                            HEADER.read_text(encoding="ascii"), re.M))
+    assert len(calls) == 8
+    for call, name in calls.items():
+        assert heads[name] == f"{call}: struct {name}"
+
+
+def test_node_page_has_the_limits_of_the_header():
+    text = HEADER.read_text(encoding="ascii")
+    limits = dict(re.findall(r"^#define (SMQ_SG_MAX_\w+)\s+(\w+)$", text, re.M))
+    page = entries(section(SG, "LIMITS"))
+    assert set(page) == set(limits)
+    for name, value in limits.items():
+        value = limits.get(value, value).rstrip("U")
+        assert int(value, 0) in numbers(page[name]), name
+
+
+def test_node_page_has_the_ioctls_of_sg_that_are_answered():
+    code = sources()[TOP / "drivers/sg/compat_query.c"]
+    pattern = r"\b(?:SG|SCSI_IOCTL)_[A-Z_]+|\bBLKSECTGET|\bCDROM_SEND_PACKET"
+    known = set(re.findall(pattern, "\n".join(re.findall(r"^\tcase .*:$", code, re.M)) +
+                           "".join(re.findall(r"cmd == \w+", code))))
+    named = set(re.findall(pattern, section(SG, "SG")))
+    assert len(known) > 25 and named - {"SG_FLAG_MMAP_IO"} == known
+
+
+def test_example_of_the_node_page_is_that_of_the_header():
+    comment = HEADER.read_text(encoding="ascii").split("*/")[1]
+    example = [line[3:] for line in comment.splitlines() if line.startswith(" *\t")]
+    shown = section(SG, "EXAMPLES").partition(".EX\n")[2].partition(".EE\n")[0]
+    assert [line.replace("\\e", "\\") for line in shown.splitlines() if line] == example
