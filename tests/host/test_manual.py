@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The manual pages render without warnings, and have what the sources have: smq(7) the modules
-with their parameters, attributes and settings, smq_sg(4) the ABI of the node."""
+with their parameters, attributes and settings, smq_sg(4) the ABI of the node, and those of programs
+their options. Those of sg_io are tested beside its completion."""
 
 import math
 import re
@@ -8,11 +9,12 @@ import shutil
 import subprocess
 
 import pytest
-from manual import PAGES, TOP, entries, section, text_of
+from manual import PAGES, TOP, entries, options, section, text_of
 
 SMQ = TOP / "man/smq.7"
 SG = TOP / "man/smq_sg.4"
 HEADER = TOP / "include/uapi/scsi/smq_sg.h"
+TARGETCLI = TOP / "man/targetcli-smq.8"
 SYSFS = "/sys/class/scsi_host/hostN/"
 # Arrays of attributes, and the subsection of smq(7) that has them.
 PLACES = {
@@ -236,3 +238,34 @@ def test_example_of_the_node_page_is_that_of_the_header():
     example = [line[3:] for line in comment.splitlines() if line.startswith(" *\t")]
     shown = section(SG, "EXAMPLES").partition(".EX\n")[2].partition(".EE\n")[0]
     assert [line.replace("\\e", "\\") for line in shown.splitlines() if line] == example
+
+
+def help_of(*command):
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout
+
+
+def test_page_of_fc_check_has_all_options_and_levels():
+    page = TOP / "tools/src/fc_check/fc-check.8"
+    said = help_of(TOP / "tools/fc-check", "--help")
+    listed = said.partition("\noptions:\n")[2].partition("\n\n")[0]
+    found = set(re.findall(r"^  (?:-., )?(--[a-z-]+)", listed, re.M))
+    assert len(found) == 5 and options(section(page, "OPTIONS")) == found
+    levels = re.findall(r"(?:levels:|;)\s(\w+):", said.partition("\nlevels:")[1] +
+                        said.partition("\nlevels:")[2].partition("\n\n")[0])
+    assert list(entries(section(page, "FINDINGS"))) == levels
+    ends = re.findall(r"(?:exit status:|;)\s(\d) ", said)
+    assert list(entries(section(page, "EXIT STATUS"))) == ends
+
+
+def test_page_of_targetcli_smq_has_all_configurations():
+    """The program itself has no options."""
+    assert options(text_of(TARGETCLI)) == set()
+    named = re.findall(r"^\.I (\w+\.json)$", text_of(TARGETCLI), re.M)
+    assert sorted(named) == sorted(path.name for path in TOP.glob("target-configs/*.json"))
+
+
+def test_page_of_targetcli_smq_has_the_commands_of_soft_fc():
+    said = help_of(TOP / "target-configs/soft-fc", "--help")
+    commands = re.findall(r"^  (\w+) ", said, re.M)
+    assert commands and list(entries(section(TARGETCLI, "soft-fc", "SS"))) == commands
