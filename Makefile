@@ -92,6 +92,9 @@ install: $(user-dirs)
 	done
 	@install -D -m 644 -t '$(DESTDIR)$(UDEV_RULES)' drivers/sg/60-smqsg.rules
 	@install -D -m 755 -t '$(DESTDIR)$(SBINDIR)' tools/targetcli-smq
+	@for page in $(wildcard man/*.[1-9]); do \
+		install -D -m 644 -t "$(DESTDIR)$(MANDIR)/man$${page##*.}" $$page || exit; \
+	done
 	@install -D -m 644 -t '$(DESTDIR)$(DATADIR)/smq/target-configs' target-configs/*.json target-configs/README.md
 	@install -D -m 755 -t '$(DESTDIR)$(DATADIR)/smq/target-configs' target-configs/soft-fc
 	@$(if $(DESTDIR),:,ldconfig || echo 'libsmq.so is new: run ldconfig as root' >&2)

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from manual import PAGES
 
 TOP = Path(__file__).resolve().parents[2]
 LIMIT = 600
@@ -45,8 +46,10 @@ def test_files_are_where_distributions_expect_them(installed):
             "usr/share/smq/target-configs/soft-fc", "usr/share/smq/fc_check/main.py",
             "usr/lib/smq/lld.mk", "usr/lib/smq/include/smq/lld.h"} <= found
     # A page of section 8 is about a program in sbin, and the other way round.
-    assert {name for name in found if name.startswith("usr/sbin/")} >= {
+    assert {name for name in found if name.startswith("usr/sbin/")} == {
         f"usr/sbin/{Path(name).stem}" for name in found if name.startswith("usr/share/man/man8/")}
+    assert {Path(name).name for name in found if "/man/man" in name} == {
+        page.name for page in PAGES}
     text = (installed / "usr/lib64/pkgconfig/libsmq.pc").read_text(encoding="ascii")
     assert "libdir=/usr/lib64\n" in text and "includedir=/usr/include\n" in text
     assert os.access(installed / "usr/share/smq/target-configs/soft-fc", os.X_OK)
