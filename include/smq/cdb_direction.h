@@ -69,7 +69,8 @@ static const u8 smq_cdb_directions[256] = {
  * @opcode: the CDB's first byte
  * @dir: DMA_TO_DEVICE or DMA_FROM_DEVICE, of a command with data
  *
- * Context: any. Return: false also for an opcode that is not in the table.
+ * Context: any.
+ * Return: false also for an opcode that is not in the table.
  */
 static inline bool smq_cdb_misdirected(u8 opcode, enum dma_data_direction dir)
 {

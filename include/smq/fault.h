@@ -109,7 +109,8 @@ void smq_fault_init(struct smq_fault *fault);
  * @name: the setting's name: a number or count in struct smq_fault, "kind" or "injected"
  * @page: where the text goes
  *
- * Context: any. Return: the length, or -ENOENT.
+ * Context: any.
+ * Return: the length, or -ENOENT.
  */
 ssize_t smq_fault_show(const struct smq_fault *fault, const struct smq_fault_kinds *own,
 		       const char *name, char *page);
@@ -123,7 +124,8 @@ ssize_t smq_fault_show(const struct smq_fault *fault, const struct smq_fault_kin
  *
  * The caller then calls smq_fault_changed().
  *
- * Context: any. Return: 0, or a negative errno after a message.
+ * Context: any.
+ * Return: 0, or a negative errno after a message.
  */
 int smq_fault_store(struct smq_fault *fault, const struct smq_fault_kinds *own,
 		    const char *name, const char *page);
@@ -141,7 +143,8 @@ void smq_fault_use(struct smq_host *host, struct smq_fault *fault);
  * smq_host_fault() - the settings that a host uses
  * @host: the host
  *
- * Context: any. Return: the LLD's own settings after smq_fault_use(), else those of the layer.
+ * Context: any.
+ * Return: the LLD's own settings after smq_fault_use(), else those of the layer.
  */
 struct smq_fault *smq_host_fault(struct smq_host *host);
 
@@ -162,7 +165,8 @@ void smq_fault_changed(struct smq_host *host);
  *
  * The layer calls this for its kinds of faults, an LLD for the kinds that it has added.
  *
- * Context: any. Return: true if the command gets a fault.
+ * Context: any.
+ * Return: true if the command gets a fault.
  */
 bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd);
 
@@ -173,7 +177,8 @@ bool smq_fault_hits(struct smq_fault *fault, const struct scsi_cmnd *scmd);
  *
  * The cold part of queuecommand, for <smq/lld_template.h>.
  *
- * Context: as queue_cmd. Return: as queue_cmd.
+ * Context: as queue_cmd.
+ * Return: as queue_cmd.
  */
 enum smq_status smq_fault_queue(struct smq_hwq *hwq, struct smq_cmd *cmd);
 

@@ -174,8 +174,9 @@ struct smq_template {
  * Between this call and smq_host_add() the LLD fills its private areas and may
  * still change limits in host->shost.
  *
- * Context: may sleep. Return: the host, or an ERR_PTR: -EINVAL after a message
- * that names the field and its limit, -ENOMEM, or what init_hwq returned.
+ * Context: may sleep.
+ * Return: the host, or an ERR_PTR: -EINVAL after a message that names the field and its limit,
+ * -ENOMEM, or what init_hwq returned.
  */
 struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *tmpl,
 				const struct smq_host_config *cfg);
@@ -188,8 +189,8 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *
  * The LLD may get commands from here on. The LLD then calls scsi_scan_host() or scsi_add_device()
  * to find its targets.
  *
- * Context: may sleep. Return: 0 or a negative errno. After an error the LLD calls only
- * smq_host_free().
+ * Context: may sleep.
+ * Return: 0 or a negative errno. After an error the LLD calls only smq_host_free().
  */
 int smq_host_add(struct smq_host *host, struct device *parent);
 
@@ -219,7 +220,8 @@ struct config_group;
  * smq_configfs_register() - adds an LLD's group below /sys/kernel/config/smq
  * @group: initialised, its type owned by the LLD's module
  *
- * Context: may sleep. Return: 0 or a negative errno.
+ * Context: may sleep.
+ * Return: 0 or a negative errno.
  */
 int smq_configfs_register(struct config_group *group);
 
@@ -262,7 +264,8 @@ void smq_scsi_done(struct scsi_cmnd *scmd);
  * For commands that have to sleep, because queue_cmd may not sleep. The worker runs on the
  * submitting CPU, unless that CPU goes offline. Allocates nothing.
  *
- * Context: queue_cmd. Return: SMQ_QUEUED, for queue_cmd to return.
+ * Context: queue_cmd.
+ * Return: SMQ_QUEUED, for queue_cmd to return.
  */
 enum smq_status smq_cmd_defer(struct smq_cmd *cmd);
 
@@ -302,7 +305,8 @@ void smq_lun_absent(struct scsi_cmnd *scmd);
  * later. With a holding policy it sets the inner depth, and the mid-layer's queue_depth is
  * larger. So LLDs must not call scsi_change_queue_depth().
  *
- * Context: may sleep. Return: the mid-layer's new queue_depth, which also limits held commands.
+ * Context: may sleep.
+ * Return: the mid-layer's new queue_depth, which also limits held commands.
  */
 int smq_change_queue_depth(struct scsi_device *sdev, int depth);
 

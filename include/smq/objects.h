@@ -245,8 +245,9 @@ static inline void smq_cmd_enter(struct smq_cmd *cmd)
  * smq_cmd_leave() - ends what smq_cmd_enter() began
  * @cmd: the same command
  *
- * Context: queue_cmd. Return: the value for queue_cmd to return: SMQ_DONE if the command has
- * ended meanwhile, on any CPU; else SMQ_QUEUED.
+ * Context: queue_cmd.
+ * Return: the value for queue_cmd to return: SMQ_DONE if the command has ended meanwhile, on any
+ * CPU; else SMQ_QUEUED.
  */
 static inline enum smq_status smq_cmd_leave(struct smq_cmd *cmd)
 {

@@ -263,8 +263,9 @@ struct smq_hold {
  * smq_policy_register() - makes a dispatch policy known
  * @ops: the policy; must stay valid until smq_policy_unregister()
  *
- * Context: may sleep. Return: 0; -EINVAL, after a message, if the name or an operation is
- * missing or if operations exclude each other; -EEXIST if the name is taken; -ENOMEM.
+ * Context: may sleep.
+ * Return: 0; -EINVAL, after a message, if the name or an operation is missing or if operations
+ * exclude each other; -EEXIST if the name is taken; -ENOMEM.
  */
 int smq_policy_register(const struct smq_policy_ops *ops);
 
@@ -284,7 +285,8 @@ void smq_policy_unregister(const struct smq_policy_ops *ops);
  * @dev: the device that the attribute's show or store was called with
  * @ops: the policy
  *
- * Context: may sleep. Return: the settings, valid while the attribute runs.
+ * Context: may sleep.
+ * Return: the settings, valid while the attribute runs.
  */
 void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops);
 
@@ -299,8 +301,8 @@ void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops);
  * @least: the smallest value that is accepted
  * @most: the largest value that is accepted
  *
- * Context: may sleep. Return: @count, or a negative errno after a message that names
- * the attribute and its limits.
+ * Context: may sleep.
+ * Return: @count, or a negative errno after a message that names the attribute and its limits.
  */
 ssize_t smq_knob_store_uint(struct device *dev, struct device_attribute *attr, const char *group,
 			    const char *buf, size_t count, unsigned int *knob,
@@ -345,8 +347,8 @@ void smq_hold_add(struct smq_hold *hold, struct smq_cmd *cmd, bool first);
  * Leaves a command on the list if error handling has it, because error handling looks for it there.
  * Takes no command while a reset is under way.
  *
- * Context: any, inside an RCU read-side section, with the list's lock held and
- * interrupts off. Return: how many were taken.
+ * Context: any, inside an RCU read-side section, with the list's lock held and interrupts off.
+ * Return: how many were taken.
  */
 unsigned int smq_hold_take(struct smq_hold *hold, struct list_head *list, unsigned int most);
 
@@ -376,8 +378,9 @@ void smq_hold_kick(struct smq_hold *hold);
  * Commands that the LLD refuses are held and tried again. While other commands wait for room
  * in the hardware queue, these wait behind them.
  *
- * Context: as queue_cmd, inside the RCU read-side section in which the caller came to
- * own the commands. Return: whether the LLD took them all.
+ * Context: as queue_cmd, inside the RCU read-side section in which the caller came to own the
+ * commands.
+ * Return: whether the LLD took them all.
  */
 bool smq_policy_issue(struct smq_hwq *hwq, struct list_head *list, bool commit);
 
@@ -396,7 +399,8 @@ void smq_policy_commit(struct smq_hwq *hwq);
  * For a policy that holds the last command of a batch, after the commands before it have passed or
  * were issued. The doorbell then becomes the caller's task.
  *
- * Context: as queue_cmd. Return: whether the caller must have the doorbell rung.
+ * Context: as queue_cmd.
+ * Return: whether the caller must have the doorbell rung.
  */
 bool smq_policy_take_uncommitted(struct smq_hwq *hwq);
 
@@ -414,7 +418,8 @@ void smq_policy_room(struct smq_policy_lun *lun);
  * smq_policy_lun_is_full() - whether a LUN has as many commands as its device takes
  * @lun: the policy's part of the LUN
  *
- * Context: any; the LUN has commands. Commands that the policy has not seen do not count.
+ * Context: any; the LUN has commands.
+ * Return: whether it has. Commands that the policy has not seen do not count.
  */
 bool smq_policy_lun_is_full(const struct smq_policy_lun *lun);
 
@@ -437,7 +442,8 @@ void smq_policy_found_use(struct smq_host *host);
  * flushes and their steps, commands whose order matters (passthrough, zoned devices), reserved
  * tags, and polled commands, whose poller polls its own hardware queue.
  *
- * Context: as queue_cmd. Return: whether it may.
+ * Context: as queue_cmd.
+ * Return: whether it may.
  */
 bool smq_cmd_may_move(struct smq_cmd *cmd);
 
@@ -446,8 +452,9 @@ bool smq_cmd_may_move(struct smq_cmd *cmd);
  * @hwq: a hardware queue
  *
  * Context: the policy's queue operation, in the RCU read-side section in which the command is
- * moved. Return: false for a poll queue, while commands wait for room in the queue, and while no
- * CPU of the queue is online.
+ * moved.
+ * Return: false for a poll queue, while commands wait for room in the queue, and while no CPU of
+ * the queue is online.
  */
 bool smq_hwq_is_open(const struct smq_hwq *hwq);
 

@@ -86,12 +86,10 @@
 /* SMQ_SG_CANCEL. */
 #define SMQ_SG_FEATURE_CANCEL	0x4ULL
 
-/**
- * enum smq_sg_field - a field of a structure below
- *
- * A call that fails because of one field writes that field's number into the member field of its
- * structure, and SMQ_SG_FIELD_NONE if it failed for another reason. SMQ_SG_FIELD_RESERVED stands
- * for all members named reserved.
+/*
+ * A field of a structure below. A call that fails because of one field writes that field's number
+ * into the member field of its structure, and SMQ_SG_FIELD_NONE if it failed for another reason.
+ * SMQ_SG_FIELD_RESERVED stands for all members named reserved.
  */
 enum smq_sg_field {
 	SMQ_SG_FIELD_NONE = 0,
