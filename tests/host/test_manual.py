@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from manual import PAGES, TOP, entries, options, section, text_of
@@ -14,6 +15,7 @@ from manual import PAGES, TOP, entries, options, section, text_of
 SMQ = TOP / "man/smq.7"
 SG = TOP / "man/smq_sg.4"
 HEADER = TOP / "include/uapi/scsi/smq_sg.h"
+KERNEL_DOC = sorted(Path("/usr/lib").glob("linux-kbuild-*/scripts/kernel-doc"))
 TARGETCLI = TOP / "man/targetcli-smq.8"
 SYSFS = "/sys/class/scsi_host/hostN/"
 # Arrays of attributes, and the subsection of smq(7) that has them.
@@ -269,3 +271,22 @@ def test_page_of_targetcli_smq_has_the_commands_of_soft_fc():
     said = help_of(TOP / "target-configs/soft-fc", "--help")
     commands = re.findall(r"^  (\w+) ", said, re.M)
     assert commands and list(entries(section(TARGETCLI, "soft-fc", "SS"))) == commands
+
+
+def test_headers_give_a_page_for_all_that_they_describe(tmp_path):
+    """And kernel-doc finds no mistakes in them."""
+    assert KERNEL_DOC, "tools/deps install build"
+    described = {path: re.findall(r"^/\*\*\n \* (?:struct |enum )?(\w+)(?:\(\))? - ",
+                                  path.read_text(encoding="ascii"), re.M)
+                 for path in (HEADER, *(TOP / "include/smq").glob("*.h"))}
+    done = subprocess.run([KERNEL_DOC[-1], "-v", "-none",
+                           *(path for path, names in described.items() if names)],
+                          capture_output=True, text=True, check=False, timeout=60)
+    assert [line for line in done.stderr.splitlines() if ": info: " not in line] == []
+    subprocess.run([TOP / "tools/man9", KERNEL_DOC[-1], tmp_path], check=True, timeout=60)
+    pages = sorted(tmp_path.iterdir())
+    names = {name for names in described.values() for name in names}
+    assert len(names) > 70 and {page.name for page in pages} == {f"{name}.9" for name in names}
+    done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", *pages], capture_output=True,
+                          text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")

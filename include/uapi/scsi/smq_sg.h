@@ -443,21 +443,6 @@ struct smq_sg_cancel {
 
 /**
  * struct smq_sg_uring_cmd - a whole command in an SQE
- *
- * Has the same layout as struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs built
- * with older headers. <linux/bsg.h> describes the rules and the 64 bits in the second half of the
- * CQE. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else EOPNOTSUPP. A command
- * with iovecs of a 32-bit program also ends with EOPNOTSUPP if a thread of io_uring submits the SQE
- * (IORING_SETUP_SQPOLL, IOSQE_ASYNC). With IORING_URING_CMD_FIXED the data address lies in a
- * registered buffer. Iovecs are read when the SQE is submitted, even if the command has to wait.
- *
- * If a command has to wait for a place in the queue depth, its data counts as locked memory of the
- * user until the command has ended, unless the data is in a registered buffer. If that exceeds
- * RLIMIT_MEMLOCK, without CAP_IPC_LOCK, the command does not wait and ends with EAGAIN, as when
- * max_waiting commands wait. If a waiting command ends without having been sent (ETIMEDOUT,
- * ECANCELED, ENODEV), it may write zeros to its memory for data-in. This happens if data-in has to
- * be copied, for example because the memory is not aligned or the device cannot reach it.
- *
  * @request: address of the CDB
  * @request_len: length of the CDB, 1 to SMQ_SG_MAX_CDB bytes
  * @protocol: 0 (BSG_PROTOCOL_SCSI)
@@ -472,6 +457,20 @@ struct smq_sg_cancel {
  * @din_iovec_count: above 0: @din_xferp is the address of an array of this many struct iovec
  * @timeout_ms: milliseconds, 0 for 60 s
  * @reserved: ignored
+ *
+ * Has the same layout as struct bsg_uring_cmd of <linux/bsg.h> in Linux 7.1, for programs built
+ * with older headers. <linux/bsg.h> describes the rules and the 64 bits in the second half of the
+ * CQE. Needs a ring with IORING_SETUP_SQE128 and IORING_SETUP_CQE32, else EOPNOTSUPP. A command
+ * with iovecs of a 32-bit program also ends with EOPNOTSUPP if a thread of io_uring submits the SQE
+ * (IORING_SETUP_SQPOLL, IOSQE_ASYNC). With IORING_URING_CMD_FIXED the data address lies in a
+ * registered buffer. Iovecs are read when the SQE is submitted, even if the command has to wait.
+ *
+ * If a command has to wait for a place in the queue depth, its data counts as locked memory of the
+ * user until the command has ended, unless the data is in a registered buffer. If that exceeds
+ * RLIMIT_MEMLOCK, without CAP_IPC_LOCK, the command does not wait and ends with EAGAIN, as when
+ * max_waiting commands wait. If a waiting command ends without having been sent (ETIMEDOUT,
+ * ECANCELED, ENODEV), it may write zeros to its memory for data-in. This happens if data-in has to
+ * be copied, for example because the memory is not aligned or the device cannot reach it.
  */
 struct smq_sg_uring_cmd {
 	__u64 request;
