@@ -107,6 +107,9 @@ uninstall:
 	rm -rf '$(dev)' '$(DESTDIR)$(DATADIR)/smq'
 	@$(if $(DESTDIR),:,ldconfig || true)
 
+# The kernel's program that makes manual pages of the headers; newer headers packages lack it.
+KERNEL_DOC ?= $(firstword $(wildcard $(KDIR)/scripts/kernel-doc /usr/lib/linux-kbuild-*/scripts/kernel-doc))
+
 # What an LLD outside this tree is built against; the symbols are those of every kernel that smq
 # was built for. A header that is gone must not stay there.
 dev = $(DESTDIR)$(PREFIX)/lib/smq
@@ -114,6 +117,8 @@ install-dev: modules
 	@rm -rf '$(dev)/include'
 	@install -D -m 644 -t '$(dev)/include/smq' include/smq/*
 	@install -D -m 644 -t '$(dev)' include/lld.mk
+	@$(if $(KERNEL_DOC),tools/man9 '$(KERNEL_DOC)' '$(DESTDIR)$(MANDIR)/man9', \
+		echo 'no manual pages of the headers: KERNEL_DOC= names no scripts/kernel-doc' >&2)
 	@for symbols in $(wildcard build/*/Module.symvers); do \
 		to=$${symbols#build/}; \
 		install -D -m 644 "$$symbols" '$(dev)'/"$$to" || exit; \

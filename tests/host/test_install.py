@@ -48,8 +48,9 @@ def test_files_are_where_distributions_expect_them(installed):
     # A page of section 8 is about a program in sbin, and the other way round.
     assert {name for name in found if name.startswith("usr/sbin/")} == {
         f"usr/sbin/{Path(name).stem}" for name in found if name.startswith("usr/share/man/man8/")}
-    assert {Path(name).name for name in found if "/man/man" in name} == {
+    assert {Path(name).name for name in found if "/man/man" in name and "/man9/" not in name} == {
         page.name for page in PAGES}
+    assert {"usr/share/man/man9/smq_host_alloc.9", "usr/share/man/man9/smq_lld.9"} <= found
     text = (installed / "usr/lib64/pkgconfig/libsmq.pc").read_text(encoding="ascii")
     assert "libdir=/usr/lib64\n" in text and "includedir=/usr/include\n" in text
     assert os.access(installed / "usr/share/smq/target-configs/soft-fc", os.X_OK)
