@@ -128,4 +128,4 @@ def test_manual_and_completion_are_installed(tmp_path):
     assert (there / "share/man/man8/sg_io.8").read_bytes() == MANUAL.read_bytes()
     installed = there / "share/bash-completion/completions/sg_io"
     assert installed.read_bytes() == COMPLETION.read_bytes()
-    assert os.access(there / "bin/sg_io", os.X_OK)
+    assert os.access(there / "sbin/sg_io", os.X_OK)
