@@ -217,3 +217,85 @@ def test_all_files_have_the_same_version(installed):
     library = os.path.realpath(installed / "lib/libsmq.so")
     assert os.path.basename(library) == f"libsmq.so.1.{version}"
     assert f'"libsmq {version}"' in (LIBSMQ / "libsmq.3").read_text(encoding="ascii")
+
+
+# The Python module with a library that has no device. Each line must hold.
+NO_DEVICE = """
+import errno, smq
+
+class Library:
+    def __getattr__(self, name):
+        return getattr(real, name)
+
+    def opens(self, *args):
+        args[-1][0] = smq._ffi.cast(smq._ffi.typeof(args[-1]).item, 1)
+        return 0
+
+    def works(self, *_):
+        return self.result
+
+    result = 0
+    smq_open = smq_ring_new = opens
+    smq_lend = smq_take_back = smq_queue_run = smq_queue_command = smq_execute = works
+    smq_close = smq_ring_free = works
+
+def refused(error, call, *args, **more):
+    try:
+        call(*args, **more)
+    except error:
+        return True
+
+def is_kept(memory):
+    return refused(BufferError, memory.append, 0)
+
+real = smq._lib
+library = smq._lib = Library()
+lent, taken, data, sent = (bytearray(512) for _ in range(4))
+dev, ring = smq.Device("/dev/smqsg0"), smq.Ring(4, commands=True)
+dev.lend(lent)
+dev.lend(taken, index=1)
+ring.queue_run(dev, 0, buffer=None)
+dev.take_back(1)
+ring.queue_command(dev, bytes(6), data_in=data)
+library.result = -errno.EAGAIN
+assert refused(smq.Error, ring.queue_command, dev, bytes(6), data_in=sent) and not is_kept(sent)
+library.result = 0
+dev.execute(smq.span(0, 1))
+for _ in range(2):
+    ring.free()
+    dev.close()
+# What was not reaped may be in flight.
+assert is_kept(lent) and is_kept(taken) and is_kept(data)
+assert refused(ValueError, ring.submit) and refused(ValueError, ring.queue_run, dev, 0)
+for call in dev.fileno, dev.info, dev.take_back, dev.cancel_all:
+    assert refused(ValueError, call)
+for call, arg in ((dev.execute, smq.span(0, 1)), (dev.outcome, 0), (dev.prepare, []),
+                  (dev.lend, bytearray(1)), (dev.cancel, 0), (dev.setup, 1)):
+    assert refused(ValueError, call, arg)
+for more in ring.add, ring.remove:
+    assert refused(ValueError, more, smq.Device("/dev/smqsg0"))
+
+# A signal ends execute(), not its commands.
+for result, kept in (0, False), (-errno.EIO, False), (-errno.EINTR, True):
+    memory = bytearray(512)
+    with smq.Device("/dev/smqsg0") as dev:
+        dev.lend(memory)
+        library.result = result
+        assert refused(smq.Error, dev.execute, smq.span(0, 1)) is (True if result else None)
+        library.result = 0
+    assert is_kept(memory) is (True if kept else None)
+
+found = smq._ffi.new("struct smq_outcome *")
+found.error = errno.EIO
+assert str(smq.Outcome._of(found)).startswith("EIO: ")
+"""
+
+
+def test_python_module_frees_no_memory_in_use(installed):
+    env = {**os.environ, "LD_LIBRARY_PATH": f"{installed}/lib",
+           "PYTHONPATH": str(LIBSMQ / "python"),
+           # malloc() fills what is freed.
+           "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0:glibc.malloc.perturb=85"}
+    done = subprocess.run(["/usr/bin/python3", "-B", "-c", NO_DEVICE], env=env, check=False,
+                          capture_output=True, text=True, timeout=TIMEOUT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -10,6 +10,8 @@ in milliseconds, waits in seconds. A call that fails raises Error, an OSError wh
 the errno means for this call. man libsmq describes each call.
 """
 import enum
+import errno
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
@@ -29,6 +31,12 @@ _lib: Any = _ffi.dlopen("libsmq.so.1")
 
 READ_10, WRITE_10, VERIFY_10 = 0x28, 0x2a, 0x2f
 READ_16, WRITE_16, VERIFY_16 = 0x88, 0x8a, 0x8f
+
+# For each command that may be in flight, by its number: the caller's tag, the memory of the
+# command, and the buffers that were lent to its device. What is not reaped stays here for ever: the
+# device may write to that memory at any time, so Python must not use it for other objects.
+_in_flight: dict[int, tuple[int, Any, dict[int, Any]]] = {}
+_numbers = itertools.count()
 
 _CALLS = ("open", "setup", "lend", "prepare", "ring", "queue", "run", "command", "cancel")
 
@@ -116,10 +124,11 @@ class Outcome:
 
     @classmethod
     def _of(cls, found: Any) -> Self:
-        text = _ffi.string(_lib.smq_outcome_text(found, _ffi.new("char[512]"), 512)).decode()
+        text = _ffi.new("char[512]")
+        _lib.smq_outcome_text(found, text, 512)
         sense = _ffi.buffer(found.sense, found.sense_len)[:] if found.sense_len else b""
-        return cls(bool(_lib.smq_good(found)), text, found.error, found.status, found.host,
-                   found.key, found.asc, found.ascq, found.resid, sense)
+        return cls(bool(_lib.smq_good(found)), _ffi.string(text).decode(), found.error,
+                   found.status, found.host, found.key, found.asc, found.ascq, found.resid, sense)
 
 
 @dataclass
@@ -147,7 +156,8 @@ class Device:
     def __init__(self, node: str) -> None:
         handle = _ffi.new("struct smq_device **")
         _checked("open", _lib.smq_open(node.encode(), handle))
-        self._dev: Any = handle[0]
+        self._handle: Any = handle[0]
+        # Never changed, only replaced: commands in flight keep the buffers of their time.
         self._lent: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -156,12 +166,18 @@ class Device:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def _dev(self) -> Any:
+        if not self._handle:
+            raise ValueError("the device is closed")
+        return self._handle
+
     def close(self) -> None:
         """Closes the node. Its slots and buffers go."""
-        if self._dev:
-            _lib.smq_close(self._dev)
-            self._dev = _ffi.NULL
-            self._lent.clear()
+        if self._handle:
+            _lib.smq_close(self._handle)
+            self._handle = _ffi.NULL
+            self._lent = {}
 
     def fileno(self) -> int:
         """The file descriptor, which the device still owns."""
@@ -183,12 +199,12 @@ class Device:
         kept = _ffi.from_buffer(memory, require_writable=not readonly)
         _checked("lend", _lib.smq_lend(self._dev, index, kept, len(kept),
                                        _lib.SMQ_SG_BUFFER_READONLY if readonly else 0))
-        self._lent[index] = kept
+        self._lent = {**self._lent, index: kept}
 
     def take_back(self, index: int = 0) -> None:
         """Takes a buffer back. Fails with EBUSY while slots use it."""
         _checked("lend", _lib.smq_take_back(self._dev, index))
-        del self._lent[index]
+        self._lent = {number: kept for number, kept in self._lent.items() if number != index}
 
     def prepare(self, commands: Sequence[Command], first: int = 0) -> None:
         """Puts commands into slots, from @first on."""
@@ -209,8 +225,14 @@ class Device:
 
     def execute(self, batch: Batch) -> int:
         """Runs a batch and waits until it has ended. Returns how many did not end GOOD."""
-        failed = _ffi.new("uint32_t *")
-        _checked("run", _lib.smq_execute(self._dev, batch.batch, failed))
+        dev, failed, number = self._dev, _ffi.new("uint32_t *"), next(_numbers)
+        # If a signal ends the call, commands may go on. Right after it the handler of the signal
+        # may raise an exception.
+        _in_flight[number] = (0, batch.memory, self._lent)
+        result = _lib.smq_execute(dev, batch.batch, failed)
+        if result != -errno.EINTR:
+            del _in_flight[number]
+        _checked("run", result)
         return int(failed[0])
 
     def outcome(self, slot: int) -> Outcome:
@@ -245,10 +267,7 @@ class Ring:
         handle = _ffi.new("struct smq_ring **")
         flags = (_lib.SMQ_RING_COMMANDS if commands else 0) | (_lib.SMQ_RING_POLL if poll else 0)
         _checked("ring", _lib.smq_ring_new(entries, flags, handle))
-        self._ring: Any = handle[0]
-        # The caller's tag of each queued entry, and the memory that must live until its completion.
-        self._queued: dict[int, tuple[int, Any]] = {}
-        self._next = 0
+        self._handle: Any = handle[0]
 
     def __enter__(self) -> Self:
         return self
@@ -256,11 +275,18 @@ class Ring:
     def __exit__(self, *_: object) -> None:
         self.free()
 
+    @property
+    def _ring(self) -> Any:
+        if not self._handle:
+            raise ValueError("the ring is freed")
+        return self._handle
+
     def free(self) -> None:
-        """Frees the ring. Reap the commands in flight first."""
-        if self._ring:
-            _lib.smq_ring_free(self._ring)
-            self._ring = _ffi.NULL
+        """Frees the ring. Reap the commands in flight first: their memory is not freed otherwise,
+        and neither is what was lent to their devices."""
+        if self._handle:
+            _lib.smq_ring_free(self._handle)
+            self._handle = _ffi.NULL
 
     def add(self, device: Device) -> None:
         """Registers a device, so that each run costs less."""
@@ -271,9 +297,13 @@ class Ring:
         _checked("ring", _lib.smq_ring_remove(self._ring, device._dev))
 
     def _queue(self, call: Any, device: Device, what: Any, tag: int, memory: Any = None) -> None:
-        _checked("queue", call(self._ring, device._dev, what, self._next))
-        self._queued[self._next] = (tag, memory)
-        self._next += 1
+        ring, dev, number = self._ring, device._dev, next(_numbers)
+        # Before the call: right after it the handler of a signal may raise an exception.
+        _in_flight[number] = (tag, memory, device._lent)
+        result = call(ring, dev, what, number)
+        if result < 0:
+            del _in_flight[number]
+            raise Error("queue", result)
 
     def queue_run(self, device: Device, slot: int, tag: int = 0, lba: int | None = None,
                   buffer: int | None = None) -> None:
@@ -319,7 +349,7 @@ class Ring:
         return [self._ended(events + index) for index in range(count)]
 
     def _ended(self, event: Any) -> Event:
-        tag, memory = self._queued.pop(event.tag)
+        tag, memory, _ = _in_flight.pop(event.tag)
         if not isinstance(memory, tuple):
             return Event(tag, event.result)
         found = _ffi.new("struct smq_outcome *")
