@@ -127,9 +127,14 @@ install-dev: modules
 # The tarball of the last commit: its names, times and owners are those of the commit, so the same
 # commit gives the same bytes.
 dist:
+	@if [ ! -e .git ]; then \
+		echo 'make dist: this is no git repository' >&2; \
+		exit 2; \
+	fi
 	@mkdir -p build/dist
-	@git archive --prefix='$(release-name)/' HEAD | xz -T1 >'$(dist).new'
-	@mv '$(dist).new' '$(dist)'
+	@git archive --prefix='$(release-name)/' --output='$(dist:.xz=)' HEAD
+	@git diff --quiet HEAD || echo 'make dist: leaves out changes that are not committed' >&2
+	@xz -T1 -f '$(dist:.xz=)'
 	@echo '$(dist)'
 
 # The packages of Debian and of rpm, from that tarball.

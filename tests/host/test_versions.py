@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """All that has a version has that of the release, and says so when it is asked."""
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -64,3 +65,17 @@ def test_same_commit_gives_the_same_tarball():
     names = set(done.stdout.splitlines())
     assert {f"smq-{VERSION}/{name}" for name in ("smq.spec", "debian/rules", "dkms.conf")} < names
     assert not [name for name in names if name.endswith((".ko", ".o")) or "/build/" in name]
+
+
+def test_no_tarball_is_made_without_the_commit(tmp_path):
+    """git archive would fail, or take the files of a repository around this one."""
+    for name in ("Makefile", "dkms.conf", "tools/install.mk"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(TOP / name, tmp_path / name)
+    for repository in ("no", "empty"):
+        if repository == "empty":
+            subprocess.run(["git", "init", "-q", tmp_path], check=True, timeout=60)
+        done = subprocess.run(["make", "-s", "dist"], cwd=tmp_path, capture_output=True, text=True,
+                              check=False, timeout=60)
+        assert done.returncode == 2 and not done.stdout and done.stderr
+        assert not list(tmp_path.glob("build/dist/*.xz"))
