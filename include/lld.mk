@@ -7,13 +7,15 @@
 #
 # `make`, `make modules_install` and `make clean` then work as usual, for the running kernel or for
 # that of KDIR. `make install-dev` in smq's tree installs this file, the headers, and the list of
-# smq's exported symbols for each kernel that smq was built for. Where dkms has built smq, dkms.conf
-# keeps that list.
+# smq's exported symbols for each kernel that smq was built for. Where dkms has installed smq,
+# dkms.conf keeps that list.
 smq-dir := $(abspath $(dir $(lastword $(MAKEFILE_LIST))))
 smq-release-of = $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 	'$(1)/include/generated/utsrelease.h' 2>/dev/null)
+# dkms keeps a link kernel-RELEASE-ARCH to VERSION/RELEASE/ARCH while smq is installed for a kernel.
+smq-dkms ?= /var/lib/dkms/smq
 smq-symbols-of = $(firstword $(wildcard $(smq-dir)/$(1)/Module.symvers \
-	/var/lib/dkms/smq/*/$(1).symvers))
+	$(smq-dkms)/kernel-$(1)-*/../../$(1).symvers))
 
 ifneq ($(KERNELRELEASE),)
 

@@ -127,6 +127,23 @@ def test_missing_parts_are_named(tmp_path, kernel):
     assert "make install-dev" in done.stderr
 
 
+@pytest.mark.parametrize("installed", ["0.1.0", "0.1.1", None])
+def test_symbols_are_those_of_the_version_that_dkms_has_installed(tmp_path, installed):
+    """dkms.conf keeps a list for each version and kernel, and dkms removes none of them before the
+    version's last kernel."""
+    dkms = tmp_path / "dkms"
+    for version in ("0.1.0", "0.1.1"):
+        (dkms / version / "6.1-test/x86_64/module").mkdir(parents=True)
+        (dkms / version / "6.1-test.symvers").touch()
+    if installed:
+        (dkms / "kernel-6.1-test-x86_64").symlink_to(f"{installed}/6.1-test/x86_64")
+    (tmp_path / "Makefile").write_text(
+        f"smq-dkms := {dkms}\ninclude {TOP}/include/lld.mk\n"
+        "$(info $(realpath $(call smq-symbols-of,6.1-test)))\nnone: ;@:\n", encoding="ascii")
+    done = run("make", "-s", "none", "KDIR=/no/such", cwd=tmp_path)
+    assert done.stdout == (f"{dkms}/{installed}/6.1-test.symvers\n" if installed else "\n")
+
+
 def declared(header):
     """The functions that a header declares: their kernel-doc, or "", and their parameters."""
     text = header.read_text(encoding="ascii")
