@@ -19,6 +19,7 @@
  * LLD answers N times that it has no room, even if it has no command. enter=1: if a command ends
  * inside queue_cmd, the LLD leaves its completion to the submitter, as smq_lio does. batch=1: the
  * commands of a CPU are one batch, and the device gets a command only when the doorbell has rung.
+ * plug=1: with batch=1, the batch is one of smq_sg, whose plug rings the doorbell later.
  * later=1: the host begins without its policy. inactive=1: the CPUs of hardware queue 0 are going
  * offline, and no command has exceeded the hold bound. busy=N, device_busy=N, full=N and at_once=N
  * set refusals, device_refusals, fulls and at_once of "world" (core_types.h).
@@ -122,12 +123,28 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, bool 
 	}
 }
 
+/* smqsg_bell_ring() and scsi_host_template.commit_rqs; no modelled policy has the operation last. */
+static void commit_rqs(struct smq_hwq *hwq)
+{
+	rcu_read_lock();
+	explore_step("host is frozen?");
+	if (!world.host.frozen)
+		lld_commit(hwq);
+	rcu_read_unlock();
+}
+
 /* @arg: bits 0-3: the first command, 4-7: the number of commands, 8 and up: the hardware queue. */
 static void submitter(int arg)
 {
 	struct smq_hwq *hwq = &world.hwq[arg >> 8];
 	int i, first = arg & 15, end = first + (arg >> 4 & 15);
 
+	if (set.plug) {
+		for (i = first; i < end; i++)
+			queue_one(hwq, &world.command[i].cmd, false, true);
+		commit_rqs(hwq);
+		return;
+	}
 	if (set.batch) {
 		rcu_read_lock();
 		for (i = first; i < end; i++)
@@ -477,6 +494,7 @@ static const struct explore_option options[] = {
 	{ "at_once", &set.at_once }, { "enter", &set.enter }, { "ring", &set.ring },
 	{ "timer", &set.timer }, { "waited", &set.waited }, { "alone", &set.alone },
 	{ "batch", &set.batch }, { "later", &set.later },
+	{ "plug", &set.plug },
 	{ "inactive", &set.inactive },
 };
 

@@ -232,7 +232,7 @@ static struct {
 
 static struct {
 	int depth, busy, device_busy, full, at_once, enter, grow, hwqs, threshold, on, trying;
-	int ring, timer, waited, alone, batch, later, inactive;
+	int ring, timer, waited, alone, batch, plug, later, inactive;
 	const char *policy;
 } set = { .depth = 1, .hwqs = 1, .ring = CMDS, .timer = 1, .policy = "pass" };
 

@@ -40,7 +40,11 @@ OBJECTS = "include/smq/objects.h"
     # A batch of two commands, of which the policy sees only the last.
     ("policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose", 1000),
     ("policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", 10000),
-    ("policy=hold later=1 batch=1 depth=2 s2 choose abort=1", 10000)])
+    ("policy=hold later=1 batch=1 depth=2 s2 choose abort=1", 10000),
+    # The same of smq_sg, whose doorbell comes later.
+    ("batch=1 plug=1 depth=2 s2 reset=other", 1000),
+    ("policy=hold batch=1 plug=1 depth=2 s2 reset=other", 10000),
+    ("policy=away later=1 hwqs=2 batch=1 plug=1 depth=2 s2 choose reset=other", 50000)])
 def test_every_interleaving(words, least):
     """In every interleaving no command is left behind or issued twice; no command is
     issued while error handling has it, or during a reset; and the doorbell rings for each
@@ -108,6 +112,9 @@ PLANTED = {
     "a reset does not ring the doorbells": (EH, """
     smq_use_commit_all(host, true);
 """, "", "policy=away later=1 hwqs=2 batch=1 depth=2 s2 choose reset=other", "world.uncommitted"),
+    "a reset does not ring the doorbell that smq_sg rings later": (EH, """
+    smq_use_commit_all(host, true);
+""", "", "batch=1 plug=1 depth=2 s2 reset=other", "world.uncommitted"),
     "the doorbell rings during a reset": (USE, """
         if (reset || !READ_ONCE(host->frozen))
             smq_policy_commit(host->hwq[i]);
