@@ -226,11 +226,15 @@ static int smq_reset_end(struct smq_reset *reset, struct scsi_cmnd *scmd, const 
 			 int err)
 {
 	blk_mq_tagset_busy_iter(&reset->host->shost->tag_set, smq_reset_one, reset);
-	/* Wait for completions that are under way, as after an abort. */
+	WRITE_ONCE(reset->host->frozen, false);
+	/*
+	 * Wait for completions that are under way, as after an abort. After the grace period a
+	 * submitter that finds the host unblocked does not find it frozen: it would leave out the
+	 * doorbell.
+	 */
 	synchronize_rcu();
 	if (!reset->held_only)
 		flush_workqueue(reset->host->core->wq);
-	WRITE_ONCE(reset->host->frozen, false);
 	smq_block_host(reset->host, false);
 	smq_hold_kick_all(reset->host);
 	mutex_unlock(&reset->host->core->eh.lock);
