@@ -67,7 +67,7 @@ static bool pv_is_gone(struct pv_dev *pv)
 		return false;
 	spin_lock_irq(&pv->req_lock);
 	WRITE_ONCE(pv->gone, true);
-	pv->stopped = true;
+	WRITE_ONCE(pv->stopped, true);
 	spin_unlock_irq(&pv->req_lock);
 	spin_lock_irq(&pv->cmp_lock);
 	pv_fail_all(pv, DID_NO_CONNECT << 16);
@@ -144,16 +144,15 @@ int pv_reset_bus(struct pv_dev *pv)
 }
 
 /*
- * After the call no command is put on the ring, and no CPU will ring the doorbell for a command
- * that it has put there: the device must get no doorbell while it has no rings. This function waits
- * for queuecommand, which at stage 0 holds host_lock, and at later stages runs inside an RCU
- * read-side section.
+ * After the call no command is put on the ring, and queuecommand and commit ring no doorbell: the
+ * device must get none while it has no rings. This function waits for queuecommand and commit: at
+ * stage 0 queuecommand holds host_lock, and at later stages both run inside RCU read-side sections.
  */
 void pv_stop(struct pv_dev *pv)
 {
 	spin_lock_irq(pv->shost->host_lock);
 	spin_lock(&pv->req_lock);
-	pv->stopped = true;
+	WRITE_ONCE(pv->stopped, true);
 	spin_unlock(&pv->req_lock);
 	spin_unlock_irq(pv->shost->host_lock);
 	synchronize_rcu();
@@ -187,7 +186,7 @@ int pv_reset_host(struct pv_dev *pv)
 	spin_unlock_irq(&pv->cmp_lock);
 
 	spin_lock_irq(&pv->req_lock);
-	pv->stopped = false;
+	WRITE_ONCE(pv->stopped, false);
 	spin_unlock_irq(&pv->req_lock);
 	mutex_unlock(&pv->cmd_lock);
 	return 0;

@@ -122,7 +122,11 @@ SMQ_LLD_TEMPLATE(pv_prealloc_template, pv_prealloc_lld);
 
 static void pv_commit(struct smq_hwq *hwq)
 {
-	pv_doorbell(pv_of(hwq->host));
+	struct pv_dev *pv = pv_of(hwq->host);
+
+	/* Also called without a new command, and long after queue_cmd: see pv_stop(). */
+	if (likely(!READ_ONCE(pv->stopped)))
+		pv_doorbell(pv);
 }
 
 static const struct smq_lld pv_commit_lld = {

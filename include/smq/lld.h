@@ -51,9 +51,9 @@
  *	smq_scsi_done() where it called scsi_done(). The driver gets its host by
  *	smq_sdev_to_host(scmd->device), and its private area of the command by
  *	smq_cmd_priv(smq_scmd_to_cmd(scmd)).
- * @commit: rings the doorbell: called after the last queue_cmd of a batch, in the same context;
- *	sometimes called without a new command. Optional: without it queue_cmd rings the doorbell
- *	itself.
+ * @commit: rings the doorbell: called after the last queue_cmd of a batch, in the same context,
+ *	but perhaps in a later RCU read-side section; sometimes called without a new command, and
+ *	before each reset. Optional: without it queue_cmd rings the doorbell itself.
  * @poll: completes the commands that are ready on a queue of HCTX_TYPE_POLL and returns
  *	their number; called by several CPUs at once, may not sleep. Required with poll
  *	queues. The layer also calls it when a polled command times out, but never for
