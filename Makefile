@@ -100,11 +100,13 @@ install: $(user-dirs)
 	@$(if $(DESTDIR),:,ldconfig || echo 'libsmq.so is new: run ldconfig as root' >&2)
 
 # Removes the files that install and install-dev would write, and the folders that are smq's alone.
+# Older versions of the library, and an engine for a fio that has changed, are not among the former.
 uninstall:
 	@files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && \
 	$(MAKE) -s -o modules install install-dev DESTDIR="$$files" >/dev/null && \
 	(cd "$$files" && find . ! -type d -print0) | (cd '$(or $(DESTDIR),/)' && xargs -0r rm -f --) && \
-	rm -rf '$(dev)' '$(DESTDIR)$(DATADIR)/smq'
+	rm -rf '$(dev)' '$(DESTDIR)$(DATADIR)/smq' && \
+	rm -f '$(DESTDIR)$(LIBDIR)/fio/fio-smq.so' '$(DESTDIR)$(LIBDIR)'/libsmq.so.*
 	@$(if $(DESTDIR),:,ldconfig || true)
 
 # The kernel's program that makes manual pages of the headers; newer headers packages lack it.

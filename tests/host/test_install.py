@@ -59,7 +59,10 @@ def test_files_are_where_distributions_expect_them(installed):
 def test_uninstall_leaves_only_what_it_has_not_installed(installed):
     other = installed / "usr/share/man/man8/other.8"
     other.write_text("", encoding="ascii")
-    (installed / "usr/share/smq/older.json").write_text("", encoding="ascii")
+    for older in ("usr/share/smq/older.json", "usr/lib64/libsmq.so.1.0.0.9",
+                  "usr/lib64/fio/fio-smq.so"):
+        (installed / older).parent.mkdir(exist_ok=True)
+        (installed / older).write_text("", encoding="ascii")
     make("uninstall", *WHERE, f"DESTDIR={installed}")
     assert files(installed) == {"usr/share/man/man8/other.8"}
 
