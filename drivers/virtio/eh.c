@@ -72,7 +72,7 @@ int vs_abort(struct smq_hwq *hwq, struct smq_cmd *cmd)
 
 /*
  * virtio orders no queue before another: the device may carry out the function before it takes a
- * command from the ring whose doorbell rang earlier. So the function is repeated for such a command.
+ * command from the ring whose doorbell rang earlier. For such a command the function is repeated.
  */
 static int vs_reset(struct smq_host *host, u32 function, const u8 *lun, struct vs_scope *scope)
 {

@@ -123,7 +123,7 @@ static void queue_one(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last, bool 
 	}
 }
 
-/* smqsg_bell_ring() and scsi_host_template.commit_rqs; no modelled policy has the operation last. */
+/* smqsg_bell_ring() and scsi_host_template.commit_rqs; no policy here has the operation last. */
 static void commit_rqs(struct smq_hwq *hwq)
 {
 	rcu_read_lock();

@@ -4,7 +4,6 @@ import errno
 import os
 import statistics
 import threading
-import statistics
 import time
 
 import pytest

@@ -83,7 +83,8 @@ with smq.Device(sys.argv[1]) as dev, smq.Ring(8, commands=True) as ring:
     ring.add(dev)
     ring.queue_run(dev, 1, tag=9, lba=40)
     ring.queue_batch(dev, smq.listed([2]), tag=8)
-    ring.queue_command(dev, bytes([0x12, 0, 0, 0, 36, 0]), data_in=(inquiry := bytearray(36)), tag=7)
+    inquiry = bytearray(36)
+    ring.queue_command(dev, bytes([0x12, 0, 0, 0, 36, 0]), data_in=inquiry, tag=7)
     ring.queue_command(dev, bytes([0x28, 0, 255, 255, 255, 255, 0, 0, 1, 0]),
                        data_in=bytearray(512), tag=6)
     events = {event.tag: event for event in ring.reap(4, 4, 20)}
