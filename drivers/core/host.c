@@ -240,8 +240,11 @@ EXPORT_SYMBOL_GPL(smq_host_alloc);
 
 int smq_host_add(struct smq_host *host, struct device *parent)
 {
+	struct device *dev = &host->shost->shost_dev;
 	int err;
 
+	/* Rules of udev may set any attribute: send the event when the host has them all. */
+	dev_set_uevent_suppress(dev, true);
 	/* Allocate tags also for held commands. Without a holding policy, advertise only @depth. */
 	host->shost->can_queue = host->depth + host->extra;
 	err = scsi_add_host(host->shost, parent);
@@ -255,6 +258,8 @@ int smq_host_add(struct smq_host *host, struct device *parent)
 	smq_registry_show_host(host);
 	smq_stats_add_host(host);
 	smq_faults_start_host(host);
+	dev_set_uevent_suppress(dev, false);
+	kobject_uevent(&dev->kobj, KOBJ_ADD);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(smq_host_add);
