@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
-# vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
+# vm: --qemu '-device scsi-hd,bus=hba.0,drive=a,wwn=0x5000c500155a1234'
 """Polled rings on QEMU's virtio-scsi: with smq_virtio, and with the kernel's virtio_scsi, which has
 poll queues on some kernels."""
 import errno

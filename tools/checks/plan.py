@@ -24,7 +24,7 @@ MIDDLE_FILES = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_own", "sg_
 # through the mid-layer, which other files test. The rest are about load, and about a model that is
 # used only for measurements.
 NEWEST_KERNEL = "7.2"
-NOT_ON_NEWEST = ("legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
+NOT_ON_NEWEST = ("boot", "legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
                  "sg_pool_life", "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load",
                  "storage", "switch_devices", "virtio_corners", "virtio_full", "virtio_tgt")
 # An area that runs only if it is named or part of a turn (--turn). It takes long, for example
@@ -114,7 +114,7 @@ EXPECTED = {
     "build": 50, "lint": 20, "host": 10, "vm": 30, "plant": 55, "slow": 300, "sanitize": 50,
     "proof": 40,
     "slow/target_configs": 150, "slow/states": 180, "slow/vhost": 250, "slow/multipath": 150,
-    "slow/matrix_more": 300,
+    "slow/matrix_more": 300, "slow/boot_root": 350,
     "host/vm": 280, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
     "host/bucket": 27, "host/depth": 18,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
@@ -127,7 +127,7 @@ EXPECTED = {
     "vm/sg_io/sg_io_record": 60, "vm/sg_adhoc": 60, "vm/escalation": 60, "vm/bucket": 45,
     "vm/steer": 100, "vm/full_ring": 75, "vm/switch": 45, "vm/switch_devices": 60,
     "vm/virtio_full": 45, "vm/virtio_corners": 45, "vm/conv_lowers": 60,
-    "vm/conv_blocked": 150,
+    "vm/conv_blocked": 150, "vm/boot": 50,
     "sanitize/steer": 170, "sanitize/full_ring": 190,
     "sanitize/sg_pool_tags": 230, "sanitize/policy": 230, "sanitize/eh": 230,
     "sanitize/defects": 140, "sanitize/sg_corners": 110, "sanitize/memory": 110,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counts the calls of a module's function by a kprobe, in kernels that have kprobes."""
+"""Events at calls of functions, and their number, by kprobes."""
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ TRACING = Path("/sys/kernel/tracing")
 EVENTS = TRACING / "kprobe_events"
 
 
-def _event(line: str) -> None:
+def _write(line: str) -> None:
     # os.open(), because open() with mode "a" seeks to the end, which fails here, and with mode "w"
     # removes other events.
     fd = os.open(EVENTS, os.O_WRONLY | os.O_APPEND)
@@ -28,6 +28,17 @@ def _hits(name: str) -> int:
 
 
 @contextmanager
+def probed(name: str, what: str) -> Iterator[str]:
+    """Defines an event during the block; yields its name. @what: a function, and the arguments to
+    record."""
+    _write(f"p:smq_test/{name} {what}")
+    try:
+        yield f"smq_test/{name}"
+    finally:
+        _write(f"-:smq_test/{name}")
+
+
+@contextmanager
 def calls(module: str, function: str) -> Iterator[Callable[[], int | None]]:
     """Counts calls during the block. Yields a function that returns the number so far, or None in a
     kernel without kprobes (UML). @module: "" for the kernel itself."""
@@ -36,11 +47,10 @@ def calls(module: str, function: str) -> Iterator[Callable[[], int | None]]:
         return
     name = f"called_{function}"
     place = f"{module}:{function}" if module else function
-    _event(f"p:smq_test/{name} {place}")
-    enable = TRACING / f"events/smq_test/{name}/enable"
-    try:
-        enable.write_text("1", encoding="ascii")
-        yield lambda: _hits(name)
-    finally:
-        enable.write_text("0", encoding="ascii")
-        _event(f"-:smq_test/{name}")
+    with probed(name, place) as defined:
+        enable = TRACING / "events" / defined / "enable"
+        try:
+            enable.write_text("1", encoding="ascii")
+            yield lambda: _hits(name)
+        finally:
+            enable.write_text("0", encoding="ascii")

@@ -7,7 +7,6 @@ the lower hosts.
 The test prints how long writes stopped. It does not use soft FC, whose target hangs if the
 initiator of a WRITE disappears. """
 import shutil
-import subprocess
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,10 +16,10 @@ from kit import conv, iscsi
 from kit.fiojob import load_on, total_ios
 from kit.host import SCSI_DEVICES, Host, KernelLog, is_loaded, load, run, unload, wait_for
 from kit.lio import ramdisk, write_attr
+from kit.udev import program, udevd
 
-DAEMON, UDEVD = "/sbin/multipathd", "/lib/systemd/systemd-udevd"
+DAEMON = "/sbin/multipathd"
 CONF = Path("/etc/multipath.conf")
-UDEV = Path("/run/udev")
 SETTINGS = """
 defaults {
     find_multipaths off
@@ -44,30 +43,6 @@ JOB = {"ioengine": "libaio", "rw": "randwrite", "bs": 4096, "iodepth": 8, "size"
 SECONDS = 60
 
 pytestmark = pytest.mark.limit(300)
-
-
-@contextmanager
-def program(*argv):
-    """Runs a daemon in the foreground during the block."""
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-            process.wait(20)
-
-
-@contextmanager
-def udevd():
-    """Runs udevd, which tells multipathd about disks. Removes udev's files at the end: while they
-    exist libdevmapper waits for udev."""
-    UDEV.mkdir(exist_ok=True)
-    try:
-        with program(UDEVD):
-            wait_for("udevd", (UDEV / "control").exists)
-            yield
-    finally:
-        shutil.rmtree(UDEV)
 
 
 def wait_disks_known():
@@ -191,8 +166,8 @@ def _disk(request):
             for portal in (iscsi.PORTAL, iscsi.SECOND):
                 iscsi.login(portal)
             both = stack.enter_context(request.param(wait_for("both paths", paths)))
-            # udev starts after the claims: a program that it starts may open a disk, and a claim of
-            # an open disk fails.
+            # udev, which tells multipathd of disks, starts after the claims: a program that udev
+            # starts may open a disk, and a claim of an open disk fails.
             stack.enter_context(udevd())
             wait_disks_known()
             with multipathd():
