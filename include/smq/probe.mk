@@ -5,10 +5,18 @@
 # $(call smq-probe,MACRO,header below include/,words to look for in it)
 smq-probe = $(if $(shell grep -sFw '$(3)' $(srctree)/include/$(2)),-D$(1))
 
-# Not empty for a kernel of RHEL or SUSE: it may have the block layer of a later series than its
-# number says.
-smq-backports = $(CONFIG_SUSE_KERNEL)$(shell grep -s RHEL_RELEASE_CODE \
-	$(objtree)/include/generated/uapi/linux/version.h)
+# Not empty for the kernel of a distribution that puts parts of later kernels into its own, so that
+# its block layer may be that of a later series than its number says:
+# - SUSE's configuration says so;
+# - kernels with a stable ABI for modules have a header with macros for it: RHEL's rh_kabi.h, Oracle
+#   UEK's uek_kabi.h, Android's android_kabi.h, openEuler's kabi.h;
+# - in version.h some define a number of their own: RHEL_RELEASE_CODE, OPENEULER_VERSION_CODE;
+# - UEK and Amazon Linux have their name in the release; Amazon defines nothing else.
+smq-backports = $(filter CONFIG_SUSE_%,$(.VARIABLES)) \
+	$(wildcard $(srctree)/include/linux/*kabi*.h) \
+	$(shell grep -svE 'define (LINUX|KERNEL)_VERSION' \
+		$(objtree)/include/generated/uapi/linux/version.h) \
+	$(shell grep -sE 'uek|amzn' $(objtree)/include/generated/utsrelease.h)
 
 subdir-ccflags-y += \
 	$(if $(wildcard $(srctree)/include/linux/unaligned.h),-DSMQ_HAVE_LINUX_UNALIGNED) \
@@ -48,6 +56,6 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_TARGET_COMPL_TYPE,target/target_core_fabric.h,default_compl_type) \
 	$(if $(wildcard $(srctree)/include/linux/blk-mq-virtio.h),-DSMQ_HAVE_BLK_MQ_VIRTIO) \
 	$(if $(filter 6.1,$(VERSION).$(PATCHLEVEL)),-DSMQ_HAVE_PASSTHROUGH_STATS) \
-	$(if $(filter 6.1 6.12 7.2,$(if $(smq-backports),,$(VERSION).$(PATCHLEVEL))), \
+	$(if $(filter 6.1 6.12 7.2,$(if $(strip $(smq-backports)),,$(VERSION).$(PATCHLEVEL))), \
 		$(call smq-probe,SMQ_CAN_OWN=1,linux/blk-mq.h,struct sbitmap_queue bitmap_tags) \
 		$(call smq-probe,SMQ_CAN_PREPARE=1,scsi/scsi_cmnd.h,struct delayed_work abort_work))

@@ -203,26 +203,49 @@ def test_make_names_what_is_missing(tree):
     assert "apt-get install" in done.stderr
 
 
-@pytest.mark.parametrize("kernel, suse, version, checked", [
-    ("6.12", "", "#define LINUX_VERSION_CODE 396288", True),
-    ("6.14", "", "#define LINUX_VERSION_CODE 396800", False),
-    ("6.12", "", "#define RHEL_RELEASE_CODE 2560", False),
-    ("6.12", "y", "#define LINUX_VERSION_CODE 396288", False),
+CONFIG, VERSION, RELEASE, BLK_MQ, SCSI_CMND = (
+    "include/config/auto.conf", "include/generated/uapi/linux/version.h",
+    "include/generated/utsrelease.h", "include/linux/blk-mq.h", "include/scsi/scsi_cmnd.h")
+# version.h, the release and a line of the configuration as Debian's 6.12 has them.
+DEBIAN = {
+    BLK_MQ: "struct sbitmap_queue bitmap_tags;",
+    SCSI_CMND: "struct delayed_work abort_work;",
+    CONFIG: "CONFIG_SCSI=m",
+    RELEASE: '#define UTS_RELEASE "6.12.95+deb12-amd64"',
+    VERSION: "#define LINUX_VERSION_CODE 396383\n"
+             "#define KERNEL_VERSION(a,b,c) (((a) << 16) + ((b) << 8) + (c))\n"
+             "#define LINUX_VERSION_MAJOR 6",
+}
+
+
+@pytest.mark.parametrize("kernel, differs, checked", [
+    ("6.1", {}, True),
+    ("6.12", {}, True),
+    ("6.14", {}, False),
+    ("6.12", {RELEASE: '#define UTS_RELEASE "6.12.0-25-generic"\n'
+                       "#define UTS_UBUNTU_RELEASE_ABI 25"}, True),
+    ("6.12", {VERSION: f"{DEBIAN[VERSION]}\n#define RHEL_RELEASE_CODE 2560"}, False),
+    ("6.12", {VERSION: f"{DEBIAN[VERSION]}\n#define OPENEULER_VERSION_CODE 615681"}, False),
+    ("6.12", {CONFIG: "CONFIG_SUSE_KERNEL=y"}, False),
+    ("6.12", {CONFIG: "CONFIG_SUSE_PRODUCT_CODE=4"}, False),
+    ("6.12", {"include/linux/rh_kabi.h": ""}, False),
+    ("6.12", {"include/linux/uek_kabi.h": ""}, False),
+    ("6.1", {"include/linux/android_kabi.h": ""}, False),
+    ("6.12", {RELEASE: '#define UTS_RELEASE "6.12.0-102.36.5.2.el9uek.x86_64"'}, False),
+    ("6.1", {RELEASE: '#define UTS_RELEASE "6.1.119-129.201.amzn2023.x86_64"'}, False),
 ])
-def test_reuse_of_requests_needs_a_checked_kernel(tmp_path, kernel, suse, version, checked):
-    """RHEL and SUSE put parts of later kernels into theirs, and keep the number."""
-    for name, text in {"linux/blk-mq.h": "struct sbitmap_queue bitmap_tags;",
-                       "scsi/scsi_cmnd.h": "struct delayed_work abort_work;",
-                       "generated/uapi/linux/version.h": version}.items():
-        path = tmp_path / "include" / name
+def test_only_checked_kernels_get_an_own_queue(tmp_path, kernel, differs, checked):
+    """Some distributions put parts of later kernels into theirs, and keep the number."""
+    for name, text in (DEBIAN | differs).items():
+        path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{text}\n")
     (tmp_path / "Makefile").write_text(
-        f"include {TOP}/include/smq/probe.mk\nnone:\n\t@echo $(subdir-ccflags-y)\n")
+        f"include {CONFIG}\ninclude {TOP}/include/smq/probe.mk\n"
+        "none:\n\t@echo $(subdir-ccflags-y)\n")
     major, minor = kernel.split(".")
     done = subprocess.run(
         ["make", "-s", "-C", tmp_path, f"VERSION={major}", f"PATCHLEVEL={minor}", "srctree=.",
-         "objtree=.", f"CONFIG_SUSE_KERNEL={suse}", "none"], capture_output=True, text=True,
-        check=True, timeout=LIMIT)
+         "objtree=.", "none"], capture_output=True, text=True, check=True, timeout=LIMIT)
     flags = done.stdout.split()
     assert ("-DSMQ_CAN_OWN=1" in flags, "-DSMQ_CAN_PREPARE=1" in flags) == (checked, checked)
