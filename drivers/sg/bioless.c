@@ -6,6 +6,7 @@
 #include <smq/prepare.h>
 
 #include "bioless.h"
+#include "checked.h"
 
 /**
  * smqsg_bioless_list() - finds the scatterlist in a device's commands
@@ -20,7 +21,7 @@ u32 smqsg_bioless_list(const struct scsi_device *sdev)
 {
 	const struct scsi_host_template *hostt = sdev->host->hostt;
 
-	if (!SMQ_CAN_PREPARE || scsi_host_get_prot(sdev->host) ||
+	if (!smqsg_can_prepare() || scsi_host_get_prot(sdev->host) ||
 	    smq_queue_pad_mask(sdev->request_queue) || sdev->dma_drain_len ||
 	    hostt->dma_need_drain || smq_lld_reads_bio(sdev->host))
 		return 0;

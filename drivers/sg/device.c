@@ -10,6 +10,7 @@
 #include <linux/slab.h>
 #include <scsi/scsi_driver.h>
 
+#include "checked.h"
 #include "expire.h"
 #include "kept.h"
 #include "sg.h"
@@ -87,7 +88,7 @@ static ssize_t pool_share_store(struct device *dev, struct device_attribute *att
 		dev_err_ratelimited(dev, "pool_share is no number in 0..100 (percent)\n");
 		return ret ?: -EINVAL;
 	}
-	if (!SMQ_CAN_OWN && percent)
+	if (!smqsg_can_own() && percent)
 		return -EOPNOTSUPP;
 	smqsg_pool_set_share(to_smqsg(dev), percent);
 	return count;
@@ -122,7 +123,7 @@ static ssize_t own_queue_store(struct device *dev, struct device_attribute *attr
 		dev_err_ratelimited(dev, "own_queue is auto, on or off\n");
 		return mode;
 	}
-	if (!SMQ_CAN_OWN && mode == SMQSG_OWN_ON)
+	if (!smqsg_can_own() && mode == SMQSG_OWN_ON)
 		return -EOPNOTSUPP;
 	smqsg_own_set_mode(to_smqsg(dev), mode);
 	return count;

@@ -5,9 +5,9 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/module.h>
-#include <smq/compat.h>
 #include <smq/version.h>
 
+#include "checked.h"
 #include "compat_file.h"
 #include "io.h"
 #include "sg.h"
@@ -17,6 +17,7 @@ static int __init smqsg_init(void)
 {
 	int ret;
 
+	smqsg_check_kernel();
 	ret = smqsg_io_start();
 	if (ret)
 		return ret;
@@ -29,8 +30,6 @@ static int __init smqsg_init(void)
 	ret = smqsg_class_register();
 	if (ret)
 		goto out_work;
-	if (!SMQ_CAN_OWN || !SMQ_CAN_PREPARE)
-		pr_info("this kernel was not checked for a queue of this module's own and commands without a bio: commands go through the device's queue\n");
 	return 0;
 
 out_work:

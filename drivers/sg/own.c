@@ -10,6 +10,7 @@
 #include <scsi/scsi_host.h>
 
 #include "bioless.h"
+#include "checked.h"
 #include "own.h"
 #include "sg.h"
 #include "work.h"
@@ -242,7 +243,7 @@ void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
 	unsigned int runs;
 
 	/* An LLD that may sleep must not be called under RCU, as direct.c does. */
-	if (!SMQ_CAN_OWN || (set->flags & BLK_MQ_F_BLOCKING) || mode == SMQSG_OWN_OFF ||
+	if (!smqsg_can_own() || (set->flags & BLK_MQ_F_BLOCKING) || mode == SMQSG_OWN_OFF ||
 	    !smqsg_own_can_freeze(fd->sdev))
 		return;
 	if (mode != SMQSG_OWN_ON && reason != SMQSG_OWN_SETUP &&

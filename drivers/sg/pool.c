@@ -13,6 +13,7 @@
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
 
+#include "checked.h"
 #include "io.h"
 #include "pool.h"
 #include "sg.h"
@@ -451,7 +452,7 @@ static struct smqsg_tags *smqsg_tags_get(struct blk_mq_tag_set *set)
  */
 int smqsg_pool_init(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
-	sg->pool.share = SMQ_CAN_OWN ? SMQSG_POOL_SHARE : 0;
+	sg->pool.share = smqsg_can_own() ? SMQSG_POOL_SHARE : 0;
 	INIT_DELAYED_WORK(&sg->pool.scan, smqsg_pool_scan);
 	mutex_lock(&smqsg_tags_lock);
 	sg->pool.tags = smqsg_tags_get(&sdev->host->tag_set);

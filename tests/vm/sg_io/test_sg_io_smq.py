@@ -368,7 +368,9 @@ def test_info_has_the_limits(smq_disk):
     folder = f"/sys/class/smq_sg/{os.path.basename(smq_disk.smq)}"
     assert list(got["smq"]) == ["depth", "inflight", "share", "waiting", "max_waiting", "refused",
                                 "pool_share", "pool", "own_queue_exists", "max_transfer",
-                                "max_segments"]
+                                "max_segments", "checked_kernel"]
+    # tests/vm/test_sg_unchecked.py has the other value.
+    assert got["smq"].pop("checked_kernel") is True
     for name, value in got["smq"].items():
         with open(f"{folder}/{name}", encoding="ascii") as f:
             assert value == int(f.read())

@@ -124,6 +124,20 @@ static void show_limits(struct show *s, const struct device *dev)
 		    " of 512 bytes");
 }
 
+/* Whether smq_sg takes the short ways through the block layer; an older smq_sg does not say. */
+static void show_checked(struct show *s)
+{
+	char text[8] = "";
+
+	sysfs_read("/sys/module/smq_sg/parameters", "checked_kernel", text, sizeof(text));
+	if (s->json)
+		json_object_object_add(s->json, "checked_kernel",
+				       *text ? json_object_new_boolean(*text == 'Y') : NULL);
+	else if (*text)
+		printf("%-22s %s\n", "smqsg checked kernel", *text == 'Y' ? "yes" :
+		       "no: commands take the long way, see docs/fast-path.md, Kernels");
+}
+
 /* The limits and counters of the smqsg node, from sysfs. */
 static void show_smq(struct show *s, const struct device *dev)
 {
@@ -154,6 +168,7 @@ static void show_smq(struct show *s, const struct device *dev)
 	for (i = 0; i < ARRAY_SIZE(attributes); i++)
 		show_number(&smq, attributes[i].name, attributes[i].label,
 			    sysfs_number(dev->smq, attributes[i].name), attributes[i].unit);
+	show_checked(&smq);
 	if (s->json)
 		json_object_object_add(s->json, "smq", smq.json);
 }
