@@ -114,7 +114,7 @@ EXPECTED = {
     "build": 50, "lint": 20, "host": 10, "vm": 30, "plant": 55, "slow": 300, "sanitize": 50,
     "proof": 40,
     "slow/target_configs": 150, "slow/states": 180, "slow/vhost": 250, "slow/multipath": 150,
-    "slow/matrix_more": 300, "slow/boot_root": 350,
+    "slow/matrix_more": 300, "slow/boot_root": 350, "slow/kernel_source": 20,
     "host/vm": 280, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
     "host/bucket": 27, "host/depth": 18,
     "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
