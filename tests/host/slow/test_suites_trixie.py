@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The modules with all headers of Debian 13 and its backports."""
+import suites
+
+
+def test_every_headers_package_is_compiled_against(capsys):
+    suites.check("trixie", capsys)
