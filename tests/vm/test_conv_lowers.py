@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# vm: --qemu '-smp maxcpus=8'
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a'
@@ -238,4 +239,19 @@ def test_lower_host_takes_the_steps_that_it_takes_for_a_bare_disk(name):
         print(f"{name}, {os.uname().release}: {bare}, {claimed}")
         assert bare == claimed == device.steps
         conv.all_done(upper)
+        conv.release(lower)
+
+
+def test_upper_host_has_no_queue_for_cpus_that_are_missing():
+    """Six of the eight possible CPUs of this VM are not there."""
+    def cpus(name):
+        text = Path("/sys/devices/system/cpu", name).read_text(encoding="ascii")
+        return int(text.rpartition("-")[2]) + 1
+
+    if cpus("possible") == cpus("present"):
+        pytest.skip("each possible CPU is present")
+    with ram_host() as (_, host), conv.module():
+        lower, = host.luns()
+        upper = conv.claim(lower)
+        assert len(list((upper.queue.parent / "mq").iterdir())) == cpus("present")
         conv.release(lower)
