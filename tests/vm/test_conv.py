@@ -6,11 +6,14 @@ import mmap
 import os
 import re
 import subprocess
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import conv, smqsg
+from kit import cdb, conv, smqsg
+from kit.cgroup import cgroup
+from kit.child import ended, spawn
 from kit.conv import ask, claim, release, uppers, write
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (SCSI_DEVICES, SCSI_HOSTS, load, loaded, run, under_way, unload,
@@ -192,6 +195,36 @@ def test_cache_type_is_set_through_the_upper_disk(lower):
     lower = release(lower)
     assert (lower.sysfs / "scsi_disk" / lower.address / "cache_type").read_text(
         encoding="ascii").strip() == "none"
+
+
+def test_cgroup_limits_block_io_and_not_commands_of_a_node(lower):
+    """io.max limits block I/O of a claimed disk. It does not limit commands of a node of smq_sg."""
+    upper = claim(lower)
+    with smqsg.module(), cgroup("smq-io", "io") as group:
+        group.limit_reads(upper.sd, 1 << 20)
+        node = smqsg.node(upper)
+
+        def by_block():
+            run("dd", f"if={upper.sd}", "of=/dev/null", "bs=256k", "count=8", "iflag=direct")
+
+        def by_node():
+            with SgDev(node) as dev:
+                for _ in range(8):
+                    assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 512), din=256 << 10).good
+
+        def seconds(work):
+            def child():
+                group.enter()
+                work()
+                return 0
+            start = time.monotonic()
+            assert ended(spawn(child), 60) == 0
+            return time.monotonic() - start
+
+        limited, free = seconds(by_block), seconds(by_node)
+        print(f"{limited:.1f} s, {free:.1f} s")
+        assert limited > 1.2 and free < limited / 2
+    release(lower)
 
 
 def test_lun_300_in_flat_addressing():

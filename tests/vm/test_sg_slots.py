@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
-from kit.cgroup import memory_cgroup
+from kit.cgroup import cgroup
 from kit.child import ended, spawn
 from kit.host import wait_for
 from kit.memory import PAGE, Memory, OnePage, huge_memory, mprotect
@@ -365,7 +365,7 @@ def test_slots_are_charged_to_the_memory_cgroup(path, size):
     applies to it."""
     need = MAX_SLOTS * (64 + 16 + size)
 
-    with memory_cgroup("smq-slots") as group:
+    with cgroup("smq-slots") as group:
         def work():
             group.enter()
             with SlotFile(path) as file:

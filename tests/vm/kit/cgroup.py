@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A memory cgroup for processes that a test forks: how much memory they use, and a limit for it."""
+"""A cgroup for processes that a test forks: how much memory they use, and limits for memory and
+I/O."""
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from .host import run, wait_for
 ROOT = Path("/sys/fs/cgroup")
 
 
-class MemoryCgroup:
+class Cgroup:
     """An existing cgroup."""
 
     def __init__(self, path: Path):
@@ -30,16 +31,22 @@ class MemoryCgroup:
         """Sets the limit; the kernel kills a process that exceeds it."""
         (self.path / "memory.max").write_text(str(size), encoding="ascii")
 
+    def limit_reads(self, disk: str, rate: int) -> None:
+        """Limits block reads of a disk, in bytes per second."""
+        number = os.stat(disk).st_rdev
+        (self.path / "io.max").write_text(f"{os.major(number)}:{os.minor(number)} rbps={rate}",
+                                          encoding="ascii")
+
 
 @contextmanager
-def memory_cgroup(name: str) -> Iterator[MemoryCgroup]:
+def cgroup(name: str, controller: str = "memory") -> Iterator[Cgroup]:
     """Creates a cgroup, and removes it when its processes have ended."""
     if not (ROOT / "cgroup.controllers").exists():
         run("mount", "-t", "cgroup2", "none", ROOT)
-    if "memory" not in (ROOT / "cgroup.controllers").read_text(encoding="ascii").split():
-        pytest.skip("a kernel without memory cgroups")
-    (ROOT / "cgroup.subtree_control").write_text("+memory", encoding="ascii")
-    group = MemoryCgroup(ROOT / name)
+    if controller not in (ROOT / "cgroup.controllers").read_text(encoding="ascii").split():
+        pytest.skip(f"a kernel without {controller} cgroups")
+    (ROOT / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
+    group = Cgroup(ROOT / name)
     group.path.mkdir()
     try:
         yield group
