@@ -11,9 +11,9 @@ from kit import cdb, sgio
 from kit.child import ended, spawn
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
-from kit.host import ModuleError, find_hosts, load, run, settle, under_way, wait_for
+from kit.host import ModuleError, find_hosts, load, loaded, run, settle, under_way, wait_for
 from kit.lio import (LOOPBACK, NEXUS, SMQ, TARGET, WWN, Wwn, clear_attentions, fileio, iblock,
-                     lio_fabric, loop_fabric, ramdisk, read_attr, user, write_attr)
+                     lio_fabric, loop_fabric, pscsi, ramdisk, read_attr, user, write_attr)
 from kit.ramdir import ram_host
 from kit.sanitizing import SANITIZING
 from kit.sgio import SgDev
@@ -331,6 +331,76 @@ def test_backstore_that_hangs_is_let_go_by_a_reset_of_its_ring(klog):
         klog.wait("tpgt_1/lun_0: no device was added")
         tpg.unlink(0)
         wwn.remove()
+
+
+# Commands of tapes and changers, with the length of their data-in.
+OF_TYPES = [
+    ("000000000000", 0), ("120000002400", 36), ("03000000fc00", 252), ("050000000000", 6),
+    ("010000000000", 0), ("34000000000000000000", 20), ("110000000100", 0), ("1a003f00fc00", 252),
+    ("070000000000", 0), ("b8000000ffff000000fc0000", 252), ("a50000000000000000000000", 0),
+    ("c0000000000000000000", 0)]
+
+
+@pytest.mark.parametrize("ptype", [1, 8], ids=["tape", "changer"])
+def test_passed_on_commands_end_as_with_tcm_loop(ptype):
+    """LIO's pscsi backstore gives commands to a tape or a changer as they are."""
+    def answers(fabric, where):
+        with loaded("scsi_debug", disks=False, io_errors=True, ptype=ptype, delay=0) as (host,), \
+                pscsi("passed", host.luns()[0]) as store, fabric(io_errors=True):
+            wwn = Wwn(fabric=where)
+            tpg = wwn.tpg()
+            tpg.link(0, store)
+            lun, = tpg.host.wait_luns(1, disks=False)
+            with SgDev(lun.sg) as dev:
+                clear_attentions(dev)
+                got = [dev.cmd(bytes.fromhex(text), din) for text, din in OF_TYPES]
+            wwn.remove()
+        return [(one.status, one.host, one.sense) for one in got]
+
+    ours, theirs = answers(lio_fabric, SMQ), answers(loop_fabric, LOOPBACK)
+    for (text, _), mine, other in zip(OF_TYPES, ours, theirs, strict=True):
+        assert mine == other, f"{text}: {mine}; tcm_loop: {other}"
+    assert {status for status, _, _ in ours} >= {0, 2}
+
+
+def test_backstore_is_free_when_its_lun_was_unlinked():
+    """A LUN is taken away while its file system is written. Then its backstore and the disk below
+    can be removed, although the file system is still mounted."""
+    where = WHERE / "unlinked"
+    where.mkdir(exist_ok=True)
+    with ram_host() as (_, ram), lio_fabric(io_errors=True):
+        lower = ram.luns()[0].sd
+        wwn = Wwn()
+        tpg = wwn.tpg()
+        with iblock("free", lower) as store:
+            disk = tpg.disk(0, store).sd
+            run("mkfs.ext2", "-q", disk)
+            run("mount", disk, str(where))
+            refused({errno.EBUSY}, store.rmdir)
+            refused({errno.EBUSY}, lambda: os.open(lower, os.O_RDONLY | os.O_EXCL))
+            with (where / "file").open("wb") as file:
+                file.write(bytes(1 << 20))
+                tpg.unlink(0)
+                with pytest.raises(OSError):
+                    file.flush()
+                    os.fsync(file.fileno())
+        os.close(os.open(lower, os.O_RDONLY | os.O_EXCL))
+        run("umount", str(where))
+        wwn.remove()
+
+
+def test_cache_type_is_refused_as_with_tcm_loop():
+    """LIO takes no MODE SELECT: sd's permanent values are refused, its temporary ones are not."""
+    with ramdisk("one") as one, ramdisk("two") as two, lio_fabric(io_errors=True), \
+            loop_fabric(io_errors=True):
+        for fabric, store in ((SMQ, one), (LOOPBACK, two)):
+            wwn = Wwn(fabric=fabric)
+            lun = wwn.tpg().disk(0, store)
+            knob = lun.sysfs / "scsi_disk" / lun.address / "cache_type"
+            refused({errno.EINVAL}, lambda knob=knob: write_attr(knob, "write back"))
+            write_attr(knob, "temporary write back")
+            assert read_attr(knob) == "write back"
+            wwn.remove()
 
 
 def test_persistent_reservations_between_two_nexuses():

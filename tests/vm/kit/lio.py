@@ -37,7 +37,7 @@ def clear_attentions(dev: SgDev) -> None:
 
 
 @contextmanager
-def _backstore(kind: str, name: str, control: str, attrib: dict) -> Iterator[Path]:
+def _backstore(kind: str, name: str, control: str, attrib: dict, node: str = "") -> Iterator[Path]:
     if not TARGET.exists():
         run("modprobe", "target_core_mod")
         if not TARGET.exists():
@@ -47,9 +47,12 @@ def _backstore(kind: str, name: str, control: str, attrib: dict) -> Iterator[Pat
     path.mkdir(parents=True)
     try:
         write_attr(path / "control", control)
+        if node:
+            write_attr(path / "udev_path", node)
         write_attr(path / "enable", 1)
         # A serial number for the VPD pages, as a real device has.
-        write_attr(path / "wwn/vpd_unit_serial", name)
+        if not node:
+            write_attr(path / "wwn/vpd_unit_serial", name)
         for key, value in attrib.items():
             write_attr(path / "attrib" / key, value)
         yield path
@@ -77,6 +80,13 @@ def fileio(name: str, path: Path, mib: int = 32, **attrib):
 def iblock(name: str, device: str, **attrib):
     """A backstore on a block device."""
     return _backstore("iblock", name, f"udev_path={device}", attrib)
+
+
+def pscsi(name: str, lun: Lun):
+    """A backstore that passes commands on to a SCSI device, of any type."""
+    host, channel, target, number = lun.address.split(":")
+    return _backstore("pscsi", name, f"scsi_host_id={host},scsi_channel_id={channel},"
+                      f"scsi_target_id={target},scsi_lun_id={number}", {}, lun.sg)
 
 
 def user(name: str, mib: int = 32, **attrib):
