@@ -72,11 +72,12 @@ def test_messages_go_to_standard_error(disk):
     with subprocess.Popen([SG_IO, "record", "--count", "5", disk.sd], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as user:
         assert user.stderr.readline() == f"recording {disk.sd} ({disk.hctl})\n"
-        run_json("--count", 9, disk.sg, "-", stdin=READ)
+        run_json("--count", 9, disk.sg, "-", stdin=READ.replace("\n", " cpu=0\n"))
         out, err = user.communicate(timeout=30)
     assert user.returncode == 0
     assert len(out.splitlines()) == 6 and out.startswith(f"# sg_io record {disk.sd} (")
     assert err.startswith(f"{disk.sd}: 5 commands in ") and "  READ(10) 5\n" in err
+    assert " s from 1 CPU, at most " in err
     assert "events lost: 0\n" in err
 
 

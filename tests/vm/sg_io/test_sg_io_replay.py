@@ -131,8 +131,8 @@ def test_text_result(disk):
     assert done.stdout.startswith(f"{disk.sg} via sg: 2 commands in ")
     assert "\n  READ(10) 1, TEST UNIT READY 1\n" in done.stdout
     assert "\nissue error: p50 " in done.stdout and "; speed 1, 2 CPUs\n" in done.stdout
-    bad = sg_io("replay", disk.sg, "-", stdin="2800ffffffff00000800 in 4096 at=0\n")
-    assert bad.returncode == 1
+    bad = sg_io("replay", disk.sg, "-", stdin="2800ffffffff00000800 in 4096 at=0 cpu=0\n")
+    assert bad.returncode == 1 and "; speed 1, 1 CPU\n" in bad.stdout
     assert "Logical block address out of range" in bad.stdout
 
 

@@ -142,11 +142,11 @@ static void report_more_text(const struct run *run, const struct replayed *all)
 	putchar('\n');
 	if (run->lanes[0].speed)
 		printf("issue error: p50 %.1f us, p99 %.1f us, p99.9 %.1f us, longest %.1f us; "
-		       "speed %g, %u CPUs\n",
+		       "speed %g, %u CPU%s\n",
 		       hist_percentile(&all->late, 500) / 1e3,
 		       hist_percentile(&all->late, 990) / 1e3,
 		       hist_percentile(&all->late, 999) / 1e3, all->late.max / 1e3,
-		       run->lanes[0].speed, run->nr_lanes);
+		       run->lanes[0].speed, run->nr_lanes, run->nr_lanes == 1 ? "" : "s");
 	if (all->waited)
 		printf("%llu commands were due while --depth %u were in flight: issued late\n",
 		       all->waited, run->depth);
