@@ -127,7 +127,7 @@ EXPECTED = {
     "vm/sg_io/sg_io_record": 60, "vm/sg_adhoc": 60, "vm/escalation": 60, "vm/bucket": 45,
     "vm/steer": 100, "vm/full_ring": 75, "vm/switch": 45, "vm/switch_devices": 60,
     "vm/virtio_full": 45, "vm/virtio_corners": 45, "vm/conv_lowers": 60,
-    "vm/conv_blocked": 150, "vm/boot": 50,
+    "vm/conv_blocked": 150, "vm/boot": 80,
     "sanitize/steer": 170, "sanitize/full_ring": 190,
     "sanitize/sg_pool_tags": 230, "sanitize/policy": 230, "sanitize/eh": 230,
     "sanitize/defects": 140, "sanitize/sg_corners": 110, "sanitize/memory": 110,
