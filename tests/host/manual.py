@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-PAGES = sorted(path for folder in ("man", "tools") for path in (TOP / folder).rglob("*.[1-9]"))
+PAGES = sorted(path for folder in ("man", "tools") for path in (TOP / folder).rglob("[a-z]*.[1-9]"))
 
 
 def text_of(page):
