@@ -119,8 +119,8 @@ def test_all_parameters_are_described():
         for name, says in re.findall(r'^MODULE_PARM_DESC\((\w+), "(.*)"\);', code, re.M):
             assert numbers(says) <= numbers(page[name]), f"{module} {name}"
     assert modules == set(re.findall(r"^\.SS (\w+)$", text, re.M))
-    assert re.match(r"smq, smq_legacy and smq_sg have none\.", text)
-    assert not modules & {"smq", "smq_legacy", "smq_sg"}
+    assert re.match(r"smq and smq_legacy have none\.", text)
+    assert not modules & {"smq", "smq_legacy"}
 
 
 def attributes():
