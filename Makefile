@@ -134,9 +134,10 @@ dist:
 		exit 2; \
 	fi
 	@mkdir -p build/dist
-	@git archive --prefix='$(release-name)/' --output='$(dist:.xz=)' HEAD
 	@git diff --quiet HEAD || echo 'make dist: leaves out changes that are not committed' >&2
-	@xz -T1 -f '$(dist:.xz=)'
+	@tar=$$(mktemp -d build/dist/XXXXXX) && trap 'rm -rf "$$tar"' EXIT && \
+	git archive --prefix='$(release-name)/' --output="$$tar/tar" HEAD && \
+	xz -T1 "$$tar/tar" && mv "$$tar/tar.xz" '$(dist)'
 	@echo '$(dist)'
 
 # The packages of Debian and of rpm, from that tarball.
