@@ -14,8 +14,8 @@ release := $(shell sed -n 's/^.define UTS_RELEASE "\(.*\)"/\1/p' \
 	     '$(KDIR)/include/generated/utsrelease.h' 2>/dev/null)
 module-args = $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 
-# Each tool builds in its own folder and lands in tools/. The first four are for users.
-user-dirs := tools/libsmq $(addprefix tools/src/,sg_io fc_check fio_smq)
+# Each tool builds in its own folder and lands in tools/. The first five are for users.
+user-dirs := tools/libsmq $(addprefix tools/src/,sg_io fc_check fio_smq smqtop)
 tool-dirs := $(user-dirs) tools/bench $(filter-out $(user-dirs),$(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile)))
 
 version = $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
@@ -65,7 +65,7 @@ $(tool-dirs): need-build need-own
 	@$(MAKE) --no-print-directory -C $@
 
 # They link the library, and make it where that has not been done.
-tools/src/sg_io tools/src/fio_smq: tools/libsmq
+tools/src/sg_io tools/src/fio_smq tools/src/smqtop: tools/libsmq
 
 kernels:
 	@tools/kernels prepare $(KERNELS)

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The views of opcodes and of errors. */
+#include <libsmq.h>
+#include <scsi/sg_lib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../sg_io/cdb.h"
+#include "hist.h"
+#include "rows.h"
+
+/* The name that sg_io has, or that of sg3_utils for opcodes that are not those of disks. */
+static const char *opcode_name(unsigned int opcode, char *name, size_t size)
+{
+	/* SPC: the first three bits of the opcode determine the length. */
+	static const __u8 lengths[] = { 6, 10, 10, CDB_MAX, 16, 12, 6, 6 };
+	__u8 cdb[CDB_MAX] = { opcode };
+	const struct cdb_op *op = cdb_find(cdb, lengths[opcode >> 5]);
+
+	if (op)
+		snprintf(name, size, "%s", op->name);
+	else
+		sg_get_opcode_name(opcode, 0, size, name);
+	return name;
+}
+
+void rows_of_opcodes(struct rows *rows, const struct watch *w)
+{
+	char name[ROW_NAME], label[ROW_NAME];
+	unsigned int opcode, cpu, i;
+
+	for (opcode = 0; opcode < 256; opcode++) {
+		struct totals sum = {};
+		struct row *row;
+
+		for (cpu = 0; cpu < watch_cpus(w); cpu++) {
+			const struct opcode *o = watch_opcode(w, cpu, opcode);
+
+			sum.done += hist_count(o->device);
+			for (i = 0; i < HIST_BUCKETS; i++)
+				sum.device[i] += o->device[i];
+		}
+		if (!sum.done)
+			continue;
+		snprintf(label, sizeof(label), "%02Xh", opcode);
+		row = rows_get(rows, opcode_name(opcode, name, sizeof(name)), label);
+		row->total = sum;
+	}
+}
+
+static void describe(const struct failure *f, char *text, size_t size)
+{
+	char part[ROW_TEXT];
+
+	if (f->host)
+		snprintf(text, size, "%s", smq_host_name(f->host, part, sizeof(part)));
+	else if (f->key || f->asc)
+		smq_sense_text(f->key, f->asc, f->ascq, text, size);
+	else
+		snprintf(text, size, "%s", smq_status_name(f->status, part, sizeof(part)));
+}
+
+/* H:C:T:L of a failure's LUN; false if smqtop has forgotten it. */
+static bool lun_name(const struct watch *w, __u64 sdev, char *name, size_t size)
+{
+	unsigned int entry;
+
+	for (entry = 0; entry < MAX_LUNS; entry++) {
+		const struct lun *lun = watch_lun(w, entry);
+
+		if (lun && lun->sdev == sdev) {
+			snprintf(name, size, "%u:%u:%u:%llu", lun->host, lun->channel, lun->id,
+				 lun->lun);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Failures are told apart by more than the text says: the label has all of it. */
+static void add_failures(struct rows *rows, const struct watch *w)
+{
+	char name[ROW_NAME], label[ROW_NAME], text[ROW_TEXT];
+	struct failure f = {};
+	struct row *row;
+	__u64 count;
+
+	while (watch_failure(w, &f, &f, &count)) {
+		if (!lun_name(w, f.sdev, name, sizeof(name)))
+			continue;
+		opcode_name(f.opcode, label, sizeof(label));
+		describe(&f, text, sizeof(text));
+		for (row = rows->row; row < rows->row + rows->nr; row++)
+			if (!strcmp(row->name, name) && !strcmp(row->label, label) &&
+			    !strcmp(row->text, text))
+				break;
+		if (row == rows->row + rows->nr) {
+			/* rows_get() finds rows by name and label: a new one, then its name. */
+			row = rows_get(rows, name, "");
+			snprintf(row->label, sizeof(row->label), "%s", label);
+			snprintf(row->text, sizeof(row->text), "%s", text);
+		}
+		row->total.failed += count;
+	}
+}
+
+static void add_event(struct rows *rows, const char *name, const char *text, __u64 count)
+{
+	struct row *row;
+
+	if (!count)
+		return;
+	row = rows_get(rows, name, "");
+	snprintf(row->label, sizeof(row->label), "-");
+	snprintf(row->text, sizeof(row->text), "%s", text);
+	row->total.failed = count;
+}
+
+/* What is no result of a command. */
+static void add_events(struct rows *rows, const struct sys *sys, const struct watch *w)
+{
+	struct rows luns, hosts;
+	unsigned int i;
+
+	rows_read(&luns, VIEW_LUNS, sys, w);
+	for (i = 0; i < luns.nr; i++) {
+		const struct row *lun = &luns.row[i];
+
+		add_event(rows, lun->name, "timed out", lun->total.timeouts);
+		add_event(rows, lun->name, "not taken by the LLD, sent again", lun->total.refused);
+		add_event(rows, lun->name, "sent again after a failure", lun->total.retried);
+		if (!w)
+			add_event(rows, lun->name, "failed", lun->total.failed);
+	}
+	rows_free(&luns);
+	rows_read(&hosts, VIEW_HOSTS, sys, w);
+	for (i = 0; i < hosts.nr; i++)
+		add_event(rows, hosts.row[i].name, "error handling was woken",
+			  hosts.row[i].total.wakeups);
+	rows_free(&hosts);
+}
+
+void rows_of_errors(struct rows *rows, const struct sys *sys, const struct watch *w)
+{
+	if (w)
+		add_failures(rows, w);
+	add_events(rows, sys, w);
+}

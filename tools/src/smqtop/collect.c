@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "collect.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static __u64 clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ULL + t.tv_nsec;
+}
+
+/*
+ * Frees the entries of LUNs that are gone. A LUN that has just come may have had its first command
+ * after sysfs was read: it is gone if the next look does not find it, either.
+ */
+static void forget_gone(struct collector *c)
+{
+	char name[SYS_NAME];
+	unsigned int i;
+
+	for (i = 0; c->watch && i < MAX_LUNS; i++) {
+		const struct lun *lun = watch_lun(c->watch, i);
+
+		if (!lun)
+			continue;
+		snprintf(name, sizeof(name), "%u:%u:%u:%llu", lun->host, lun->channel, lun->id,
+			 lun->lun);
+		if (sys_find(&c->sys, name)) {
+			c->gone[i] = 0;
+		} else if (c->gone[i]++) {
+			watch_forget(c->watch, i);
+			c->gone[i] = 0;
+		}
+	}
+}
+
+static void read_all(struct collector *c)
+{
+	unsigned int view;
+	__u64 now;
+
+	sys_free(&c->sys);
+	sys_read(&c->sys, c->watch ? watch_cpus(c->watch) : 0);
+	forget_gone(c);
+	now = clock_ns();
+	c->seconds = (now - c->ns) / 1e9;
+	c->ns = now;
+	for (view = 0; view < VIEWS; view++)
+		rows_read(&c->now[view], view, &c->sys, c->watch);
+}
+
+void collect_begin(struct collector *c, struct watch *w)
+{
+	*c = (struct collector){ .watch = w };
+	read_all(c);
+}
+
+void collect(struct collector *c)
+{
+	struct rows before[VIEWS];
+	unsigned int view;
+
+	for (view = 0; view < VIEWS; view++)
+		before[view] = c->now[view];
+	read_all(c);
+	for (view = 0; view < VIEWS; view++) {
+		rows_compare(&c->now[view], &before[view]);
+		rows_free(&before[view]);
+	}
+}
+
+void collect_end(struct collector *c)
+{
+	unsigned int view;
+
+	for (view = 0; view < VIEWS; view++)
+		rows_free(&c->now[view]);
+	sys_free(&c->sys);
+	if (c->watch)
+		watch_close(c->watch);
+}

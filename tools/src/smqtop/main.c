@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+/* smqtop: a live view of SCSI hosts. */
+#include <argp.h>
+#include <err.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "collect.h"
+#include "show.h"
+
+/* As in sg_io. */
+#define EXIT_GOOD	0
+#define EXIT_USAGE	2
+#define EXIT_OUTPUT	3
+#define EXIT_SIGNAL	128
+
+enum {
+	KEY_ONCE = 0x100,
+	KEY_VIEW,
+	KEY_SORT,
+};
+
+struct options {
+	bool json;
+	double interval;
+	unsigned long count;	/* 0: until a signal */
+	const char *filter;
+	enum view view;
+	enum sort sort;
+};
+
+const char *argp_program_version = "smqtop " VERSION;
+
+static int find_name(struct argp_state *state, const char *given, const char *const *names,
+		     unsigned int nr)
+{
+	char all[256];
+	unsigned int i, used = 0;
+
+	for (i = 0; i < nr; i++)
+		if (!strcmp(given, names[i]))
+			return i;
+	for (i = 0; i < nr; i++)
+		used += snprintf(all + used, sizeof(all) - used, "%s%s",
+				 !i ? "" : i + 1 < nr ? ", " : " or ", names[i]);
+	argp_error(state, "'%s' is not %s", given, all);
+	return 0;
+}
+
+static double parse_interval(struct argp_state *state, const char *arg)
+{
+	char *end;
+	double seconds = strtod(arg, &end);
+
+	if (end == arg || *end || !(seconds >= 0.1 && seconds <= 3600))
+		argp_error(state, "'%s' is no interval: 0.1 to 3600 seconds", arg);
+	return seconds;
+}
+
+static unsigned long parse_count(struct argp_state *state, const char *arg)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(arg, &end, 10);
+	if (end == arg || *end || errno || !n || *arg == '-')
+		argp_error(state, "'%s' is no count of intervals", arg);
+	return n;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct options *o = state->input;
+
+	switch (key) {
+	case KEY_ONCE:
+		o->count = 1;
+		return 0;
+	case 'j':
+		o->json = true;
+		return 0;
+	case 'i':
+		o->interval = parse_interval(state, arg);
+		return 0;
+	case 'c':
+		o->count = parse_count(state, arg);
+		return 0;
+	case 'f':
+		o->filter = arg;
+		return 0;
+	case KEY_VIEW:
+		o->view = find_name(state, arg, view_names, VIEWS);
+		return 0;
+	case KEY_SORT:
+		o->sort = find_name(state, arg, sort_names, SORTS);
+		return 0;
+	case ARGP_KEY_ARG:
+		argp_error(state, "'%s': there are only options", arg);
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static void print_text(const struct rows *rows, double seconds)
+{
+	char line[SHOW_LINE];
+	unsigned int i;
+
+	show_head(rows->view, line, sizeof(line));
+	puts(line);
+	for (i = 0; i < rows->nr; i++) {
+		show_row(rows->view, &rows->row[i], seconds, line, sizeof(line));
+		puts(line);
+	}
+}
+
+static void print(struct collector *c, const struct options *o)
+{
+	struct rows *rows = &c->now[o->view], shown = *rows;
+	struct json_object *json;
+
+	/* The collector compares the next rows with all of these, in any order. */
+	shown.row = malloc(rows->nr * sizeof(*rows->row) + 1);
+	if (!shown.row)
+		err(EXIT_OUTPUT, "memory");
+	memcpy(shown.row, rows->row, rows->nr * sizeof(*rows->row));
+	if (o->filter)
+		rows_filter(&shown, o->filter);
+	rows_sort(&shown, o->sort, SORT_IOPS);
+	if (o->json) {
+		json = show_json(&shown, c->seconds, c->watch);
+		puts(json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN |
+						    JSON_C_TO_STRING_NOSLASHESCAPE));
+		json_object_put(json);
+	} else {
+		print_text(&shown, c->seconds);
+	}
+	free(shown.row);
+}
+
+/* Waits for the end of the interval. Returns the signal that ends smqtop, or 0. */
+static int wait_interval(int signals, double seconds)
+{
+	struct pollfd fd = { .fd = signals, .events = POLLIN };
+	struct signalfd_siginfo info;
+
+	if (poll(&fd, 1, seconds * 1000) > 0 && read(signals, &info, sizeof(info)) > 0)
+		return info.ssi_signo;
+	return 0;
+}
+
+static int open_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static int run(const struct options *o)
+{
+	int signals = open_signals(), got = 0;
+	struct collector c;
+	struct watch *w;
+	unsigned long n;
+	char why[256];
+
+	w = watch_open(why, sizeof(why));
+	if (!w)
+		warnx("%s: showing what sysfs has, without times", why);
+	collect_begin(&c, w);
+	for (n = 0; !got && (!o->count || n < o->count); n++) {
+		got = wait_interval(signals, o->interval);
+		if (got)
+			break;
+		collect(&c);
+		print(&c, o);
+		if (fflush(stdout)) {
+			warn("standard output");
+			collect_end(&c);
+			return EXIT_OUTPUT;
+		}
+	}
+	collect_end(&c);
+	return got ? EXIT_SIGNAL + got : EXIT_GOOD;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct argp_option options[] = {
+		{ "once", KEY_ONCE, NULL, 0, "Show one interval as text and end", 0 },
+		{ "json", 'j', NULL, 0, "A line with a JSON object per interval", 0 },
+		{ "interval", 'i', "SECONDS", 0, "Length of an interval; 1 if not given", 0 },
+		{ "count", 'c', "N", 0, "End after N intervals", 0 },
+		{ "filter", 'f', "TEXT", 0,
+		  "Only rows with this text, or that match this pattern", 0 },
+		{ "view", KEY_VIEW, "VIEW", 0,
+		  "hosts, luns, queues, opcodes or errors; luns if not given", 0 },
+		{ "sort", KEY_SORT, "COLUMN", 0,
+		  "The largest first: iops, mbps, inflight, p50, p90, p99, p999, queue, size or "
+		  "errors; or by name; p99 if not given", 0 },
+		{ 0 }
+	};
+	static const struct argp argp = {
+		.options = options,
+		.parser = parse,
+		.doc = "Show what the SCSI hosts of this machine do."
+			"\vExit status: 0; 2 bad option; 3 the output cannot be written; 128+N ended "
+			"by signal N.",
+	};
+	struct options o = { .interval = 1, .view = VIEW_LUNS, .sort = SORT_P99 };
+
+	argp_err_exit_status = EXIT_USAGE;
+	argp_parse(&argp, argc, argv, 0, NULL, &o);
+	return run(&o);
+}
