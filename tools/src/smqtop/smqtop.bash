@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0
+# Completion of smqtop's options for bash. A test compares them with smqtop --help.
+
+_smqtop() {
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]:-} words
+	local options="--view= --sort= --filter= --interval= --count= --once --json --help --usage --version"
+
+	# bash makes a word of its own of the "=" in --view=hosts.
+	if [[ $word == = ]]; then
+		word=
+	elif [[ $before == = ]]; then
+		before=${COMP_WORDS[COMP_CWORD-2]}
+	fi
+	case $before in
+	--view) words="hosts luns queues opcodes errors" ;;
+	--sort) words="name iops mbps inflight p50 p90 p99 p999 queue size errors" ;;
+	--filter | --interval | --count | -[fic]) words= ;;
+	*) words=$options ;;
+	esac
+	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+	[[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace
+}
+
+complete -F _smqtop smqtop
