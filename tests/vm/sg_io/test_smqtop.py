@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smqtop counts each command of a stock host, finds the slow LUN, and leaves nothing behind."""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import vmdisk
+from kit.host import unload
+from vmdisk import run_json, set_param, sg_io, wait_for
+
+SMQTOP = vmdisk.ROOT / "tools/smqtop"
+READ = "28000000000000000800 in 4096\n"
+WRITE = "2a000000000000000800 out 4096 pattern=lba\n"
+TUR = "000000000000 none 0\n"
+BEYOND = "2800000fffff00000800 in 4096\n"
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+LUNS = 10
+
+pytestmark = pytest.mark.skipif(not SMQTOP.exists(), reason="tools/deps install top; make tools")
+
+
+class Top:
+    """smqtop with --json, in the background."""
+
+    def __init__(self, process):
+        self.process = process
+
+    def interval(self):
+        line = self.process.stdout.readline()
+        assert line, self.process.wait(vmdisk.TIMEOUT)
+        return json.loads(line)
+
+    def totals(self):
+        """What was counted up to now: waits for an interval that begins later."""
+        begin = time.time()
+        while (found := self.interval())["time"] - found["seconds"] < begin:
+            pass
+        return {(row["name"], row["label"]): row for row in found["rows"]}
+
+    def end(self, number=signal.SIGINT):
+        self.process.send_signal(number)
+        while self.process.stdout.readline():
+            pass
+        return self.process.wait(vmdisk.TIMEOUT)
+
+
+@contextmanager
+def top(view, *options):
+    argv = [SMQTOP, "--json", "--interval=0.5", f"--view={view}", *options]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        found = Top(process)
+        try:
+            first = found.interval()
+            assert (first["view"], first["source"]) == (view, "tracepoints")
+            yield found
+        finally:
+            if process.poll() is None:
+                assert found.end() == 128 + signal.SIGINT
+
+
+def programs():
+    """The BPF programs that smqtop loads."""
+    done = subprocess.run(["bpftool", "--json", "prog", "list"], capture_output=True, text=True,
+                          check=True, timeout=vmdisk.TIMEOUT)
+    return [one for one in json.loads(done.stdout) if one.get("name") in ("on_start", "on_done")]
+
+
+def counters(disk):
+    return {name: int(disk.attribute(f"{name}_cnt"), 16)
+            for name in ("iorequest", "iodone", "ioerr", "iotmo")}
+
+
+def differences(before, after):
+    return {name: after[name] - before[name] for name in before}
+
+
+def row_of(top_, disk):
+    return top_.totals()[disk.hctl, os.path.basename(disk.sd)]["total"]
+
+
+@pytest.mark.smoke
+def test_counts_are_those_of_sg_io(disk):
+    commands = {READ: 200, WRITE: 100, TUR: 50, BEYOND: 30}
+    with ExitStack() as stack:
+        tops = {view: stack.enter_context(top(view))
+                for view in ("hosts", "luns", "queues", "opcodes", "errors")}
+        lun = row_of(tops["luns"], disk)
+        before = {view: one.totals() for view, one in tops.items() if view != "luns"}
+        sysfs = counters(disk)
+        for command, count in commands.items():
+            run_json("--force", "--depth", 8, "--count", count, disk.sg, "-", stdin=command,
+                     expect=int(command == BEYOND))
+        after = {view: one.totals() for view, one in tops.items() if view != "luns"}
+        got = differences(lun, row_of(tops["luns"], disk))
+        sysfs = differences(sysfs, counters(disk))
+    # Without --force sg_io also looks for a file system: it does not here.
+    assert got["done"] == sysfs["iodone"] == sum(commands.values())
+    assert (got["failed"], got["timeouts"], got["refused"]) == (30, 0, 0)
+    assert got["bytes"] == 4096 * (200 + 100 + 30)
+    for view in ("hosts", "queues"):
+        rows = [differences(before[view].get(key, {"total": dict.fromkeys(got, 0)})["total"],
+                            row["total"]) for key, row in after[view].items()]
+        assert sum(row["done"] for row in rows) == sum(commands.values()), view
+    rows = {key[0]: row["total"]["done"] - before["opcodes"].get(key, row)["total"]["done"] *
+            (key in before["opcodes"]) for key, row in after["opcodes"].items()}
+    assert rows["READ(10)"] == 230
+    assert (rows["WRITE(10)"], rows["TEST UNIT READY"]) == (100, 50)
+    errors = [(row["label"], row["what"], row["total"]) for key, row in after["errors"].items()
+              if row["name"] == disk.hctl and key not in before["errors"]]
+    assert errors == [("READ(10)", "Illegal Request (5h): Logical block address out of range "
+                       "(21h/00h)", 30)]
+
+
+@pytest.mark.limit(120)
+def test_timeouts_and_aborts_agree_with_sysfs(disk):
+    with top("luns") as luns:
+        before, sysfs = row_of(luns, disk), counters(disk)
+        set_param("ndelay", 1000)
+        try:
+            set_param("opts", vmdisk.TIMES_OUT)
+            set_param("every_nth", 10)
+            got = run_json("--depth", 4, "--count", 40, disk.sg, "-",
+                           stdin=READ.strip() + " timeout=1000\n", expect=1)
+        finally:
+            set_param("every_nth", 0)
+            set_param("opts", 0)
+            wait_for(lambda: disk.attribute("device_busy") == "0")
+            set_param("delay", 0)
+        vmdisk.settle(disk)
+        counted = differences(before, row_of(luns, disk))
+        sysfs = differences(sysfs, counters(disk))
+    bad = got["commands"] - got["status"].get("GOOD", 0)
+    assert counted["timeouts"] == counted["taken_over"] == sysfs["iotmo"] >= bad > 0
+    assert counted["done"] + counted["taken_over"] == sysfs["iorequest"]
+    # From 6.2 on the mid-layer also counts what error handling takes over as done.
+    assert sysfs["iodone"] in (counted["done"], counted["done"] + counted["taken_over"])
+
+
+def test_dashes_below_the_least_number_of_commands(disk):
+    """Two commands have a median, ten a p90, a hundred a p99."""
+    for count, known in ((1, []), (2, ["p50"]), (10, ["p50", "p90"]),
+                         (100, ["p50", "p90", "p99"]), (1000, ["p50", "p90", "p99", "p999"])):
+        with subprocess.Popen([SMQTOP, "--json", "--interval=4", "--count=1"], text=True,
+                              stdout=subprocess.PIPE) as process:
+            wait_for(lambda: len(programs()) == 2)
+            time.sleep(0.3)
+            run_json("--count", count, disk.sg, "-", stdin=READ)
+            rows = json.loads(process.communicate(timeout=vmdisk.TIMEOUT)[0])["rows"]
+        row = next(row for row in rows if row["name"] == disk.hctl)
+        assert row["interval"]["done"] == count
+        assert [key for key, value in row["device_ns"].items()
+                if value is not None and key != "mean"] == known
+        wait_for(lambda: not programs())
+
+
+def test_nothing_stays_attached_after_sigkill(disk):
+    with top("luns") as luns:
+        assert len(programs()) == 2
+        assert luns.end(signal.SIGKILL) == -signal.SIGKILL
+    wait_for(lambda: not programs())
+    assert disk.attribute("device_busy") == "0"
+
+
+@pytest.mark.smoke
+def test_without_rights_one_line_and_what_sysfs_has(disk):
+    options = ["--json", "--interval=4", "--count=1"]
+    with subprocess.Popen([*NOBODY, SMQTOP, *options], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        # The line comes before the interval begins.
+        said = process.stderr.readline()
+        time.sleep(0.5)
+        run_json("--count", 30, disk.sg, "-", stdin=READ)
+        out, more = process.communicate(timeout=vmdisk.TIMEOUT)
+    assert (process.returncode, more) == (0, "")
+    assert said == ("smqtop: no permission to load BPF programs: they need root's rights: "
+                    "showing what sysfs has, without times\n")
+    found = json.loads(out)
+    row = next(row for row in found["rows"] if row["name"] == disk.hctl)
+    assert found["source"] == "sysfs" and row["interval"]["done"] == 30
+    assert set(row["device_ns"].values()) == {None} and row["queue_ns"] is None
+    assert not programs()
+
+
+def test_text_fits_80_columns(disk):
+    for view in ("hosts", "luns", "queues", "opcodes", "errors"):
+        done = subprocess.run([SMQTOP, "--once", "--interval=0.2", f"--view={view}"], text=True,
+                              capture_output=True, check=False, timeout=vmdisk.TIMEOUT)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout
+        assert view != "luns" or disk.hctl in done.stdout
+
+
+@pytest.fixture(name="ten")
+def _ten(request):
+    """The sg nodes of ten LUNs of one host."""
+    if "disk" in request.fixturenames:
+        raise AssertionError("scsi_debug cannot be loaded twice")
+    for name in ("sd_mod", "sg"):
+        subprocess.run(["modprobe", name], check=True, timeout=vmdisk.TIMEOUT)
+    unload("scsi_debug")
+    subprocess.run(["modprobe", "scsi_debug", "delay=0", f"max_luns={LUNS}", "dev_size_mb=16"],
+                   check=True, timeout=vmdisk.TIMEOUT)
+    try:
+        pattern = "/sys/bus/pseudo/drivers/scsi_debug/adapter*/host*/target*/*:*:*:*"
+        found = wait_for(lambda: (lambda all_: len(all_) == LUNS and all_)(
+            sorted(glob.glob(pattern + "/scsi_generic/sg*"))))
+        wait_for(lambda: len(glob.glob(pattern + "/block/*/queue/max_hw_sectors_kb")) == LUNS)
+        yield found
+    finally:
+        unload("scsi_debug")
