@@ -18,7 +18,7 @@ AREAS = ("build", "lint", "host", "vm", "plant", "sanitize", "slow", "proof")
 # the oldest and the newest.
 MIDDLE_KERNEL = "6.12"
 MIDDLE_FILES = ("conv", "data", "hosts", "io", "kit", "sg_async", "sg_own", "sg_pool", "sg_rings",
-                "sg_slots", "stats", "unload")
+                "sg_io/smqtop", "sg_slots", "stats", "unload")
 # The files of tests/vm whose smoke tests do not run on 7.2. Most are about QEMU's devices: this
 # project's drivers for them are the same on each kernel, and smq_sg reaches all other devices
 # through the mid-layer, which other files test. The rest are about load, and about a model that is
@@ -124,7 +124,7 @@ EXPECTED = {
     "vm/lld_faults": 100, "vm/fio_engine": 115, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
     "vm/matrix": 170, "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
     "vm/sg_poll": 65, "vm/sg_tags": 65,
-    "vm/sg_io/sg_io_record": 60, "vm/sg_adhoc": 60, "vm/escalation": 60, "vm/bucket": 45,
+    "vm/sg_io/sg_io_record": 60, "vm/sg_io/smqtop": 60, "vm/sg_adhoc": 60, "vm/escalation": 60, "vm/bucket": 45,
     "vm/steer": 100, "vm/full_ring": 75, "vm/switch": 45, "vm/switch_devices": 60,
     "vm/virtio_full": 45, "vm/virtio_corners": 45, "vm/conv_lowers": 60,
     "vm/conv_blocked": 150, "vm/boot": 80,

@@ -5,6 +5,8 @@
  * found by the LUN and by the command's budget token, which the mid-layer gives to one command of the LUN
  * at a time. Counters belong to the CPU that sent the command: it tells the hardware queue.
  *
+ * From 6.12 on the verifier wants to see that a tracepoint's argument is not NULL.
+ *
  * The counters are added to atomically, because an interrupt may come in between.
  */
 #include <stdbool.h>
@@ -133,11 +135,17 @@ static __always_inline __u64 begun(struct scsi_cmnd *cmd)
 SEC("tp_btf/scsi_dispatch_cmd_start")
 int BPF_PROG(on_start, struct scsi_cmnd *cmd)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), lun = lun_of(cmd->device);
-	__u64 *slot = slot_of(cmd, lun), now = bpf_ktime_get_ns(), then;
-	bool sampled = !(now >> 4 & (QUEUE_SAMPLE - 1));
+	__u32 cpu = bpf_get_smp_processor_id(), lun;
+	__u64 *slot, now, then;
 	struct counters *c;
+	bool sampled;
 
+	if (!cmd)
+		return 0;
+	lun = lun_of(cmd->device);
+	slot = slot_of(cmd, lun);
+	now = bpf_ktime_get_ns();
+	sampled = !(now >> 4 & (QUEUE_SAMPLE - 1));
 	if (slot)
 		*slot = now << SLOT_TIME | cpu << 1;
 	if (!sampled && !cmd->retries)
@@ -159,10 +167,15 @@ int BPF_PROG(on_start, struct scsi_cmnd *cmd)
 SEC("tp_btf/scsi_dispatch_cmd_error")
 int BPF_PROG(on_error, struct scsi_cmnd *cmd, int rtn)
 {
-	__u32 lun = lun_of(cmd->device);
-	struct counters *c = counters_of(bpf_get_smp_processor_id(), lun);
-	__u64 *slot = slot_of(cmd, lun);
+	struct counters *c;
+	__u64 *slot;
+	__u32 lun;
 
+	if (!cmd)
+		return 0;
+	lun = lun_of(cmd->device);
+	c = counters_of(bpf_get_smp_processor_id(), lun);
+	slot = slot_of(cmd, lun);
 	if (c)
 		add(c->refused, 1);
 	if (slot)
@@ -174,10 +187,14 @@ int BPF_PROG(on_error, struct scsi_cmnd *cmd, int rtn)
 SEC("tp_btf/scsi_dispatch_cmd_timeout")
 int BPF_PROG(on_timeout, struct scsi_cmnd *cmd)
 {
-	__u32 lun = lun_of(cmd->device), cpu = bpf_get_smp_processor_id();
-	__u64 *slot = slot_of(cmd, lun);
+	__u32 lun, cpu = bpf_get_smp_processor_id();
 	struct counters *c;
+	__u64 *slot;
 
+	if (!cmd)
+		return 0;
+	lun = lun_of(cmd->device);
+	slot = slot_of(cmd, lun);
 	if (slot && *slot)
 		cpu = *slot >> 1 & SLOT_CPU_MASK;
 	c = counters_of(cpu, lun);
@@ -194,9 +211,13 @@ int BPF_PROG(on_timeout, struct scsi_cmnd *cmd)
 SEC("tp_btf/scsi_eh_wakeup")
 int BPF_PROG(on_wakeup, struct Scsi_Host *shost)
 {
-	__u32 host = shost->host_no;
-	__u64 *n = bpf_map_lookup_elem(&wakeups, &host);
+	__u32 host;
+	__u64 *n;
 
+	if (!shost)
+		return 0;
+	host = shost->host_no;
+	n = bpf_map_lookup_elem(&wakeups, &host);
 	if (n)
 		add(*n, 1);
 	return 0;
@@ -262,11 +283,16 @@ static __noinline int count_untimed(struct scsi_cmnd *cmd, __u32 lun)
 SEC("tp_btf/scsi_dispatch_cmd_done")
 int BPF_PROG(on_done, struct scsi_cmnd *cmd)
 {
-	__u32 lun = lun_of(cmd->device), cpu, bucket, at;
-	__u64 *slot = slot_of(cmd, lun), sent = slot ? *slot : 0;
+	__u32 lun, cpu, bucket, at;
 	struct counters *c;
 	struct opcode *o;
+	__u64 *slot, sent;
 
+	if (!cmd)
+		return 0;
+	lun = lun_of(cmd->device);
+	slot = slot_of(cmd, lun);
+	sent = slot ? *slot : 0;
 	if (!sent)
 		return count_untimed(cmd, lun);
 	*slot = 0;

@@ -68,7 +68,7 @@ static int no_messages(enum libbpf_print_level level, const char *format, va_lis
 
 static void explain(int error, char *why, size_t size)
 {
-	if (error == -EPERM || error == -EACCES)
+	if (error == -EPERM)
 		snprintf(why, size, "no permission to load BPF programs: they need root's rights");
 	else if (access("/sys/kernel/btf/vmlinux", R_OK))
 		snprintf(why, size, "the kernel has no BTF (CONFIG_DEBUG_INFO_BTF)");
