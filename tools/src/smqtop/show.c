@@ -85,8 +85,10 @@ void show_head(enum view view, char *line, size_t size)
 
 static void show_name(enum view view, const struct row *row, char *cell, size_t size)
 {
+	/* A host that does not run has no use for its driver's name. */
 	if (view == VIEW_HOSTS)
-		snprintf(cell, size, "%-6.6s %.10s", row->name, row->label);
+		snprintf(cell, size, "%-6.6s %.10s", row->name,
+			 strcmp(row->text, "running") ? row->text : row->label);
 	else
 		snprintf(cell, size, "%-5.5s %.11s", row->label, row->name);
 }

@@ -3,7 +3,7 @@
 
 _smqtop() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]:-} words
-	local options="--view= --sort= --filter= --interval= --count= --once --json --help --usage --version"
+	local options="--view= --sort= --filter= --interval= --count= --once --json --sysfs --help --usage --version"
 
 	# bash makes a word of its own of the "=" in --view=hosts.
 	if [[ $word == = ]]; then
