@@ -2,10 +2,9 @@
 /*
  * Counts the commands of all SCSI hosts, on the mid-layer's tracepoints. Each command runs on_start
  * and on_done, so these two are short: no hash map, no copy of the request, no lock. A slot is
- * found by the LUN and by the command's budget token, which the mid-layer gives to one command of the LUN
- * at a time. Counters belong to the CPU that sent the command: it tells the hardware queue.
- *
- * From 6.12 on the verifier wants to see that a tracepoint's argument is not NULL.
+ * found by the LUN and by the command's budget token, which the mid-layer gives to one command of
+ * the LUN at a time. Counters belong to the CPU that sent the command, which tells the hardware
+ * queue. From 6.12 on the verifier wants to see that a tracepoint's argument is not NULL.
  *
  * The counters are added to atomically, because an interrupt may come in between.
  */
