@@ -41,6 +41,13 @@ def _nodes():
         unload("scsi_debug")
 
 
+def last_interval(*options):
+    """The rows of the last interval that smqtop prints."""
+    done = subprocess.run([SMQTOP, "--json", *options], capture_output=True, text=True, check=True,
+                          timeout=vmdisk.TIMEOUT)
+    return json.loads(done.stdout.splitlines()[-1])["rows"]
+
+
 def test_slow_lun_is_the_first_row_within_two_intervals(nodes, tmp_path):
     (tmp_path / "slow").write_text(READ, encoding="ascii")
     (tmp_path / "fast").write_text(INQUIRY, encoding="ascii")
@@ -53,12 +60,12 @@ def test_slow_lun_is_the_first_row_within_two_intervals(nodes, tmp_path):
         for load in loads:
             process = stack.enter_context(subprocess.Popen(load, stdout=subprocess.DEVNULL))
             stack.callback(process.terminate)
-        done = subprocess.run([SMQTOP, "--json", "--count=2"], capture_output=True, text=True,
-                              check=True, timeout=vmdisk.TIMEOUT)
-    intervals = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(intervals) == 2
-    rows = intervals[1]["rows"]
-    assert rows[0]["name"] == slow, done.stdout
+        rows = last_interval("--count=2")
+        by_name = last_interval("--count=1", "--sort=name")
+        filtered = last_interval("--count=1", "--interval=0.1", f"--filter={slow}")
+    assert rows[0]["name"] == slow
+    assert [row["name"] for row in by_name] == [*fast, slow]
+    assert [row["name"] for row in filtered] == [slow]
     assert {row["name"] for row in rows} == set(nodes)
     # The bucket of a time is at most 1/8 wide; the timer of a busy VM may be late.
     assert SLOW_NS <= rows[0]["device_ns"]["p50"]

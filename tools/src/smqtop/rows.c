@@ -309,7 +309,7 @@ static int compare(const void *a, const void *b, void *arg)
 	const struct order *by = arg;
 	__u64 x = sort_value(one, by->first), y = sort_value(two, by->first);
 
-	if (x == y) {
+	if (x == y && by->first != SORT_NAME) {
 		x = sort_value(one, by->second);
 		y = sort_value(two, by->second);
 	}
