@@ -10,7 +10,7 @@ from manual import PAGES
 TOP = Path(__file__).resolve().parents[2]
 LIMIT = 600
 WHERE = ("PREFIX=/usr", "LIBDIR=/usr/lib64",
-         "user-dirs=tools/libsmq tools/src/sg_io tools/src/fc_check")
+         "user-dirs=tools/libsmq tools/src/sg_io tools/src/fc_check tools/src/smqtop")
 
 
 def make(*words):
