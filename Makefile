@@ -16,7 +16,7 @@ module-args = $(if $(SMQ_TESTS),SMQ_TESTS=$(SMQ_TESTS))
 
 # Each tool builds in its own folder and lands in tools/. The first five are for users.
 user-dirs := tools/libsmq $(addprefix tools/src/,sg_io fc_check fio_smq smqtop)
-tool-dirs := $(user-dirs) tools/bench $(filter-out $(user-dirs),$(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile)))
+tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/libsmq/Makefile tools/bench/Makefile))
 
 version = $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
 release-name = smq-$(version)

@@ -45,7 +45,8 @@ def _tree(tmp_path):
     for name in ("Kbuild", "Makefile"):
         shutil.copy(TOP / name, tmp_path)
     (tmp_path / "tools").mkdir()
-    for name in ("build-modules", "kernels", "apt-root.bash", "chroot.bash", "deps"):
+    for name in ("build-modules", "kernels", "apt-root.bash", "chroot.bash", "deps",
+                 "install.mk"):
         shutil.copy(TOP / "tools" / name, tmp_path / "tools")
     for folder in ("drivers/one", "drivers/two", "tests/three"):
         base = tmp_path / folder
