@@ -151,6 +151,8 @@ def install_and_purge(suite, folder, keep):
         after = files(root)
         left = [path for path in after - before
                 if not path.startswith(f"/lib/modules/{newer}") and "smq" in path]
-        assert not left and not root.installed(stock)
+        print(sorted(left))
+        assert not left
+        assert not root.installed(stock)
     finally:
         root.remove()
