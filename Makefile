@@ -135,7 +135,7 @@ dist:
 	fi
 	@mkdir -p build/dist
 	@git diff --quiet HEAD || echo 'make dist: leaves out changes that are not committed' >&2
-	@tar=$$(mktemp -d build/dist/XXXXXX) && trap 'rm -rf "$$tar"' EXIT && \
+	@tar=$$(mktemp -d -p build/dist) && trap 'rm -rf "$$tar"' EXIT && \
 	git archive --prefix='$(release-name)/' --output="$$tar/tar" HEAD && \
 	xz -T1 "$$tar/tar" && mv "$$tar/tar.xz" '$(dist)'
 	@echo '$(dist)'
