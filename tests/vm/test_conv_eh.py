@@ -230,7 +230,7 @@ def test_three_luns_share_four_tags():
     """Three LUNs, one of them unclaimed, share the four tags of a lower host. I/O on each LUN
     completes."""
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=3, max_queue=4, dev_size_mb=32,
-                ndelay=100000) as (host,), conv.module():
+                ndelay=1000000) as (host,), conv.module():
         first, second, bare = host.luns()
         uppers = claim(first), claim(second)
         options = VERIFIED | {"size": "1m"}

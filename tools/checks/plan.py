@@ -67,6 +67,7 @@ NOT_SANITIZED = (
     # User Mode Linux cannot take a CPU offline. Its guest has two CPUs; some of these tests need
     # four.
     "tests/vm/test_faults.py::test_cpu_goes_offline_and_comes_back_under_verified_load",
+    "tests/vm/test_faults.py::test_a_cpu_goes_offline_while_its_commands_wait_for_a_rate",
     "tests/vm/test_steer.py::test_cpus_go_offline_and_come_back_under_verified_load",
     "tests/vm/test_steer.py::test_cpu_goes_offline_after_foreign_commands_end",
     "tests/vm/test_steer.py::test_cpu_goes_offline_while_its_commands_are_foreign",
