@@ -81,12 +81,25 @@ static __always_inline bool smqsg_bell_is_due(struct request *rq)
 }
 
 /*
+ * Makes the search for the first token of a command begin in another word of the map on each CPU:
+ * a command takes its last token again, so each CPU then writes words, and cache lines, of its own.
+ */
+static noinline int smqsg_direct_first_token(struct sbitmap *map, struct request_queue *q)
+{
+	if (map->alloc_hint)
+		raw_cpu_write(*map->alloc_hint,
+			      raw_smp_processor_id() % map->map_nr << map->shift);
+	return q->mq_ops->get_budget(q);
+}
+
+/*
  * Takes a token of the device's budget, which enforces the queue depth: @token if that is free.
  * When a bit of an sbitmap is given back, the sbitmap sets it in a second word, "cleared", which
  * its next search reads. The context that clears the bit there gets the token.
  */
-static __always_inline int smqsg_direct_budget(struct scsi_device *sdev, unsigned int token)
+static __always_inline int smqsg_direct_budget(struct scsi_device *sdev, int last)
 {
+	unsigned int token = last;
 	struct request_queue *q = sdev->request_queue;
 	struct sbitmap *map = &sdev->budget_map;
 
@@ -98,7 +111,7 @@ static __always_inline int smqsg_direct_budget(struct scsi_device *sdev, unsigne
 		   test_and_clear_bit(token & (BIT(map->shift) - 1),
 				      &map->map[token >> map->shift].cleared)))
 		return token;
-	return q->mq_ops->get_budget(q);
+	return last < 0 ? smqsg_direct_first_token(map, q) : q->mq_ops->get_budget(q);
 }
 
 /*
