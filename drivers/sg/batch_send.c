@@ -159,6 +159,12 @@ static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch
 	return io;
 }
 
+/* As smqsg_run_vary(). */
+static __always_inline u32 smqsg_element_vary(struct smqsg_io *io, const struct smq_sg_run *run)
+{
+	return smqsg_run_vary(io, run->lba, run->buffer, run->flags);
+}
+
 /*
  * Sends the next @count elements of the list, or as many as @got places allow. @runs: the elements;
  * NULL for a range. @plain: a range that is not polled; @is_short: the batch is short. Both are
@@ -173,7 +179,6 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 	struct smqsg_io *io = is_short ? &batch->ios[batch->at] : NULL;
 	blk_opf_t polled = plain ? 0 : batch->polled;
 	u32 number = batch->list + batch->at;
-	const struct smq_sg_run *run = NULL;
 	struct llist_node *again = NULL;
 	struct smqsg_fd *fd = batch->fd;
 	u32 i, end = min(count, got), refused = 0;
@@ -185,7 +190,6 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 		if (runs) {
 			number = runs[i].slot;
 			slot = smqsg_slot_find(fd, &number);
-			run = smqsg_run_plain(&runs[i]) ? NULL : &runs[i];
 		}
 		if (!is_short)
 			io = smqsg_batch_io(batch, &again);
@@ -194,8 +198,9 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 		else if (runs && unlikely(!slot))
 			ret = -EINVAL;
 		else
-			ret = smqsg_slot_start(io, fd, slot, number, run, flags, polled,
-					       batch->ioucmd, false);
+			ret = smqsg_slot_start(io, fd, slot, number,
+					       runs ? smqsg_element_vary(io, &runs[i]) : 0, flags,
+					       polled, batch->ioucmd, false);
 		if (unlikely(ret)) {
 			if (!smqsg_batch_unsent(batch, io, number, ret))
 				break;

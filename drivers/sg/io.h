@@ -30,6 +30,7 @@ struct smqsg_batch;
  * @result: as smq_sg_status.result
  * @flags: SMQ_SG_RUN_*
  * @lba: the LBA of a run with SMQ_SG_RUN_LBA
+ * @buffer_index: the index of a run's buffer, until the slot is taken
  * @buffer: the buffer of a run with SMQ_SG_RUN_BUFFER, referenced until the command has ended
  * @adhoc: additional data of an ad hoc command that waits or has waited, else NULL
  * @token: token in the device's budget, from the last time that the command was sent on the node's
@@ -74,6 +75,7 @@ struct smqsg_io {
 		u64 response;
 	};
 	union {
+		u32 buffer_index;
 		struct smqsg_buffer *buffer;
 		struct smqsg_adhoc_waiting *adhoc;
 	};

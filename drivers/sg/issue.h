@@ -141,7 +141,7 @@ static inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
  * @fd: the file
  * @slot: the slot, from smqsg_slot_find()
  * @number: its number
- * @run: what else the run asks for, in memory that only the kernel writes; NULL for nothing
+ * @varied: what smqsg_run_vary() returned; 0: the run asks for nothing else
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  * @polled: REQ_POLLED for a poll queue, else 0
  * @ioucmd: with REQ_POLLED: the SQE of the run or of its batch
@@ -157,12 +157,10 @@ static inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
  */
 static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
 					    struct smqsg_slot *slot, u32 number,
-					    const struct smq_sg_run *run, blk_mq_req_flags_t flags,
-					    blk_opf_t polled, struct io_uring_cmd *ioucmd,
-					    bool alone)
+					    u32 varied, blk_mq_req_flags_t flags, blk_opf_t polled,
+					    struct io_uring_cmd *ioucmd, bool alone)
 {
-	int ret = smqsg_slot_take(io, fd, slot, number, run);
-	u32 varied = run ? io->flags : 0;
+	int ret = smqsg_slot_take(io, fd, slot, number, varied);
 
 	if (unlikely(ret))
 		return ret;

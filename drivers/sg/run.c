@@ -84,57 +84,72 @@ static __always_inline int smqsg_slot_complete_inline(struct smqsg_io *io, unsig
 	return -EIOCBQUEUED;
 }
 
+/*
+ * Stores what an SQE asks for beside its slot. Reads each field once, because another thread may be
+ * writing the SQE. Returns as smqsg_run_vary(); SMQSG_RUN_BAD also for bytes that must be 0.
+ */
+static noinline u32 smqsg_sqe_vary(struct smqsg_io *io, const struct smq_sg_run *sqe,
+				   unsigned int issue_flags)
+{
+	if (unlikely(!smqsg_sqe_unused(io->ioucmd, sizeof(*sqe), issue_flags)))
+		return SMQSG_RUN_BAD;
+	return smqsg_run_vary(io, READ_ONCE(sqe->lba), READ_ONCE(sqe->buffer),
+			      READ_ONCE(sqe->flags));
+}
+
+/* The fields buffer and flags of an SQE, as one word. */
+static __always_inline u32 smqsg_sqe_word(const struct smq_sg_run *sqe)
+{
+	BUILD_BUG_ON(offsetof(struct smq_sg_run, buffer) % sizeof(u32) ||
+		     offsetof(struct smq_sg_run, flags) != offsetof(struct smq_sg_run, buffer) + 2);
+	return READ_ONCE(*(const u32 *)&sqe->buffer);
+}
+
+/* That word of a run with another LBA. */
+#ifdef __LITTLE_ENDIAN
+#define SMQSG_LBA_WORD		(SMQ_SG_RUN_LBA << 16)
+#else
+#define SMQSG_LBA_WORD		SMQ_SG_RUN_LBA
+#endif
+
+/*
+ * Whether an SQE asks for more than to run its slot. The functions that handle this read each field
+ * again, because another thread may be writing the SQE.
+ */
+static __always_inline bool smqsg_sqe_is_varied(const struct io_uring_cmd *ioucmd,
+						const struct smq_sg_run *sqe,
+						unsigned int issue_flags)
+{
+	return smqsg_sqe_word(sqe) | READ_ONCE(sqe->lba) | (ioucmd->flags & SMQ_URING_CMD_FLAGS) |
+	       (issue_flags & IO_URING_F_SQE128);
+}
+
+/* smqsg_sqe_vary() without a call for most such SQEs: those with another LBA. */
+static __always_inline u32 smqsg_sqe_lba(struct smqsg_io *io, const struct io_uring_cmd *ioucmd,
+					 const struct smq_sg_run *sqe, unsigned int issue_flags)
+{
+	if (unlikely(smqsg_sqe_word(sqe) != SMQSG_LBA_WORD ||
+		     (ioucmd->flags & SMQ_URING_CMD_FLAGS) || (issue_flags & IO_URING_F_SQE128)))
+		return smqsg_sqe_vary(io, sqe, issue_flags);
+	io->lba = READ_ONCE(sqe->lba);
+	return SMQ_SG_RUN_LBA;
+}
+
 /* Runs a slot. Returns as smqsg_slot_run(). */
 static __always_inline int smqsg_slot_run_as(struct smqsg_io *io, struct smqsg_fd *fd, u32 number,
-					     const struct smq_sg_run *run, unsigned int issue_flags)
+					     u32 varied, unsigned int issue_flags)
 {
 	blk_opf_t polled = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0;
 	struct smqsg_slot *slot = smqsg_slot_find(fd, &number);
 	int ret = -EINVAL;
 
 	if (likely(slot))
-		ret = smqsg_slot_start(io, fd, slot, number, run, BLK_MQ_REQ_NOWAIT, polled,
+		ret = smqsg_slot_start(io, fd, slot, number, varied, BLK_MQ_REQ_NOWAIT, polled,
 				       io->ioucmd, true);
 	if (likely(!ret))
 		return -EIOCBQUEUED;
 	return ret > 0 ? smqsg_slot_complete_inline(io, issue_flags) :
 			 smqsg_slot_unsent(io, ret, issue_flags);
-}
-
-/* Runs a slot with flags, an LBA or a buffer. Refuses an SQE with bytes set that must be 0. */
-static noinline int smqsg_slot_run_varied(struct smqsg_io *io, struct smqsg_fd *fd,
-					  const struct smq_sg_run *sqe, unsigned int issue_flags)
-{
-	const struct smq_sg_run run = {
-		.slot = READ_ONCE(sqe->slot),
-		.buffer = READ_ONCE(sqe->buffer),
-		.flags = READ_ONCE(sqe->flags),
-		.lba = READ_ONCE(sqe->lba),
-	};
-
-	if (!smqsg_sqe_unused(io->ioucmd, sizeof(run), issue_flags)) {
-		smqsg_slot_refused(fd, run.slot, -EINVAL);
-		return smqsg_slot_unsent(io, -EINVAL, issue_flags);
-	}
-	return smqsg_slot_run_as(io, fd, run.slot, smqsg_run_plain(&run) ? NULL : &run,
-				 issue_flags);
-}
-
-/*
- * Whether smqsg_slot_run_varied() has to handle an SQE. That function reads each field again,
- * because another thread may be writing the SQE.
- */
-static __always_inline bool smqsg_sqe_is_varied(const struct io_uring_cmd *ioucmd,
-						const struct smq_sg_run *sqe,
-						unsigned int issue_flags)
-{
-	/* buffer and flags are one word. */
-	u32 varied = READ_ONCE(*(const u32 *)&sqe->buffer);
-
-	BUILD_BUG_ON(offsetof(struct smq_sg_run, buffer) % sizeof(u32) ||
-		     offsetof(struct smq_sg_run, flags) != offsetof(struct smq_sg_run, buffer) + 2);
-	return varied | READ_ONCE(sqe->lba) | (ioucmd->flags & SMQ_URING_CMD_FLAGS) |
-	       (issue_flags & IO_URING_F_SQE128);
 }
 
 /*
@@ -160,8 +175,9 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 		   SMQSG_CQE_TASK_WORK);
 	*smqsg_slot_pdu(ioucmd) = io;
 	if (unlikely(smqsg_sqe_is_varied(ioucmd, sqe, issue_flags)))
-		return smqsg_slot_run_varied(io, fd, sqe, issue_flags);
-	return smqsg_slot_run_as(io, fd, READ_ONCE(sqe->slot), NULL, issue_flags);
+		return smqsg_slot_run_as(io, fd, READ_ONCE(sqe->slot),
+					 smqsg_sqe_lba(io, ioucmd, sqe, issue_flags), issue_flags);
+	return smqsg_slot_run_as(io, fd, READ_ONCE(sqe->slot), 0, issue_flags);
 }
 
 /*

@@ -6,37 +6,44 @@
 
 #include "take.h"
 
+/* smqsg_run_vary() for any flags. */
+u32 smqsg_run_vary_more(struct smqsg_io *io, u64 lba, u16 buffer, u16 flags)
+{
+	io->lba = lba;
+	io->buffer_index = buffer;
+	if ((lba && !(flags & SMQ_SG_RUN_LBA)) || (buffer && !(flags & SMQ_SG_RUN_BUFFER)))
+		return flags | SMQSG_RUN_BAD;
+	return flags;
+}
+
 /**
- * smqsg_slot_vary() - checks and stores a run's flags, and its own LBA or buffer
- * @io: the run, whose slot is taken
- * @run: the caller's request, in memory that only the kernel writes
+ * smqsg_slot_vary() - checks a run's flags, and its own LBA or buffer
+ * @io: the run, whose slot is taken; gets the flags and the buffer
+ * @varied: what smqsg_run_vary() returned
  *
  * Return: 0, or an errno as described at struct smq_sg_run. Process context.
  */
-int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
+int smqsg_slot_vary(struct smqsg_io *io, u32 varied)
 {
 	struct smqsg_fd *fd = io->fd;
 	struct smqsg_slot *slot = &fd->slots.array[io->slot];
 	bool in_pieces;
 	int ret;
 
-	if (run->flags & ~(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER) ||
-	    (run->lba && !(run->flags & SMQ_SG_RUN_LBA)) ||
-	    (run->buffer && !(run->flags & SMQ_SG_RUN_BUFFER)))
+	if (varied & ~(u32)(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER))
 		return -EINVAL;
-	if (run->flags & SMQ_SG_RUN_LBA) {
-		ret = smqsg_lba_fits(slot->lba_bits, run->lba);
+	if (varied & SMQ_SG_RUN_LBA) {
+		ret = smqsg_lba_fits(slot->lba_bits, io->lba);
 		if (ret)
 			return ret;
-		io->lba = run->lba;
 	}
-	if (!(run->flags & SMQ_SG_RUN_BUFFER)) {
-		io->flags = run->flags;
+	if (!(varied & SMQ_SG_RUN_BUFFER)) {
+		io->flags = varied;
 		return 0;
 	}
 	if (!slot->data.length)
 		return -EINVAL;
-	io->buffer = smqsg_buffer_get(&fd->buffers, run->buffer);
+	io->buffer = smqsg_buffer_get(&fd->buffers, io->buffer_index);
 	if (!io->buffer)
 		return -ENOENT;
 	ret = -EINVAL;
@@ -49,7 +56,7 @@ int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run)
 	}
 	io->buffer_slot.segments = ret;
 	io->buffer_slot.in_pieces = in_pieces;
-	io->flags = run->flags;
+	io->flags = varied;
 	return 0;
 }
 

@@ -11,7 +11,11 @@
 #include "cdb.h"
 #include "io.h"
 
-int smqsg_slot_vary(struct smqsg_io *io, const struct smq_sg_run *run);
+/* A bit beside SMQ_SG_RUN_*: the run has a value without the flag for it. */
+#define SMQSG_RUN_BAD		BIT(31)
+
+u32 smqsg_run_vary_more(struct smqsg_io *io, u64 lba, u16 buffer, u16 flags);
+int smqsg_slot_vary(struct smqsg_io *io, u32 varied);
 void smqsg_slot_set_error(struct smqsg_fd *fd, u32 number, int error);
 void smqsg_slot_drop(struct smqsg_io *io, int error);
 void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error);
@@ -21,10 +25,16 @@ static inline struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number
 	return fd->slots.status + (size_t)number * fd->slots.status_stride;
 }
 
-/* Whether a run has no LBA or buffer of its own, and the fields for them are 0. */
-static __always_inline bool smqsg_run_plain(const struct smq_sg_run *run)
+/*
+ * Stores a run's own LBA and buffer, which smqsg_slot_take() will check. Returns SMQ_SG_RUN_* and
+ * SMQSG_RUN_BAD.
+ */
+static __always_inline u32 smqsg_run_vary(struct smqsg_io *io, u64 lba, u16 buffer, u16 flags)
 {
-	return !(run->flags | run->buffer | run->lba);
+	if (unlikely(flags != SMQ_SG_RUN_LBA || buffer))
+		return smqsg_run_vary_more(io, lba, buffer, flags);
+	io->lba = lba;
+	return SMQ_SG_RUN_LBA;
 }
 
 /* Drops the reference to a run's own buffer, if it has one. Process context. */
@@ -56,18 +66,17 @@ static __always_inline struct smqsg_slot *smqsg_slot_find(struct smqsg_fd *fd, u
 
 /**
  * smqsg_slot_take() - takes a slot for a run
- * @io: the run; filled from @run
+ * @io: the run, filled by smqsg_run_vary() if @varied is not 0
  * @fd: the file
  * @slot: the slot
  * @number: its number
- * @run: the run's own LBA or buffer, in memory that only the kernel writes; NULL if it has none
+ * @varied: what smqsg_run_vary() returned; 0: the run has no LBA or buffer of its own
  *
  * Return: 0: the caller then calls smqsg_slot_issue() or smqsg_slot_drop(); else an errno as
  * described at struct smq_sg_run. Process context.
  */
 static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd,
-					   struct smqsg_slot *slot, u32 number,
-					   const struct smq_sg_run *run)
+					   struct smqsg_slot *slot, u32 number, u32 varied)
 {
 	int ret;
 
@@ -75,16 +84,15 @@ static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd 
 		return -EBUSY;
 	io->slot = number;
 	io->flags = 0;
-	if (likely(slot->cdb_len && !run))
+	if (likely(slot->cdb_len && !varied))
 		return 0;
 	if (unlikely(!slot->cdb_len)) {
 		ret = -ENODATA;
-	} else if (likely(run->flags == SMQ_SG_RUN_LBA && !run->buffer)) {
-		ret = smqsg_lba_fits(slot->lba_bits, run->lba);
-		io->lba = run->lba;
+	} else if (likely(varied == SMQ_SG_RUN_LBA)) {
+		ret = smqsg_lba_fits(slot->lba_bits, io->lba);
 		io->flags = SMQ_SG_RUN_LBA;
 	} else {
-		ret = smqsg_slot_vary(io, run);
+		ret = smqsg_slot_vary(io, varied);
 	}
 	if (unlikely(ret)) {
 		smqsg_slot_set_error(fd, number, ret);

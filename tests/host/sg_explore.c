@@ -319,7 +319,8 @@ static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 #define smqsg_poll_on(polled, ioucmd, rq)	true
 #define smqsg_poll_ended(ended, ioucmd)	((void)0)
 #define smqsg_buffer_put(buffer)	((void)0)
-#define smqsg_slot_vary(io, run)	(-EINVAL)
+#define smqsg_slot_vary(io, varied)	(-EINVAL)
+#define smqsg_direct_first_token(map, q)	((q)->mq_ops->get_budget(q))
 #define smqsg_lba_fits(bits, lba)	(-EINVAL)
 #define smqsg_slot_failed(io, status, scmd, error)	((scmd)->result)
 #define smqsg_batch_end(batch, io, result)	((void)0)
@@ -387,7 +388,7 @@ static void runner(int arg)
 		io->ioucmd = ioucmd;
 		io->cqe_by.counter = SMQSG_CQE_TASK_WORK;
 		*smqsg_slot_pdu(ioucmd) = io;
-		ret = smqsg_slot_run_as(io, fd, nr, NULL, 0);
+		ret = smqsg_slot_run_as(io, fd, nr, 0, 0);
 		if (ret != -EIOCBQUEUED) {
 			post_cqe(ioucmd, ret);
 		} else if (world.cqes[nr] == cqes) {
