@@ -146,12 +146,40 @@ static void smqsg_own_complete(struct request *rq)
 		blk_mq_free_request(rq);
 }
 
+/*
+ * Prepares the device's queue @q for a freeze: when the host's tags become shared, or are no longer
+ * shared, the block layer freezes it. It first waits for a grace period of RCU, unless the counter
+ * of the queue's users is atomic, and I/O waits meanwhile. So make the counter atomic now, while
+ * I/O goes on. Returns whether smqsg_own_unfrozen() is due. May sleep.
+ */
+static bool smqsg_own_will_freeze(struct request_queue *q)
+{
+	struct percpu_ref *ref = &q->q_usage_counter;
+
+	/* A queue that is not in sysfs has an atomic counter; one that is frozen as well. */
+	if (READ_ONCE(ref->percpu_count_ptr) & __PERCPU_REF_ATOMIC_DEAD)
+		return false;
+	percpu_ref_switch_to_atomic_sync(ref);
+	return true;
+}
+
+static void smqsg_own_unfrozen(struct request_queue *q)
+{
+	percpu_ref_switch_to_percpu(&q->q_usage_counter);
+}
+
 /* Creates the queue as the block layer does for sd, but without a disk. */
 static struct request_queue *smqsg_own_create(struct smqsg_dev_own *own, struct scsi_device *sdev)
 {
+	struct blk_mq_tag_set *set = &sdev->host->tag_set;
 	struct request_queue *lower = sdev->request_queue;
-	struct request_queue *q = smq_queue_alloc(&sdev->host->tag_set, sdev);
+	struct request_queue *q;
+	bool frozen;
 
+	frozen = !(set->flags & BLK_MQ_F_TAG_QUEUE_SHARED) && smqsg_own_will_freeze(lower);
+	q = smq_queue_alloc(set, sdev);
+	if (frozen)
+		smqsg_own_unfrozen(lower);
 	if (IS_ERR(q))
 		return NULL;
 	own->lower = lower->mq_ops;
@@ -269,14 +297,15 @@ static void smqsg_own_destroy(struct smqsg_dev_own *own, struct request_queue *q
 static void smqsg_own_end(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, own.end.work);
-	struct request_queue *q = NULL;
-	bool later = false;
+	struct request_queue *lower, *q = NULL;
+	bool later = false, frozen;
 
 	mutex_lock(&sg->own.lock);
 	spin_lock(&sg->lock);
 	if (sg->sdev && sg->own.q && list_empty(&sg->files)) {
 		/* The other queue of the tags may have to be frozen. */
-		later = !smqsg_own_can_freeze(sg->sdev);
+		lower = sg->sdev->request_queue;
+		later = !smqsg_own_can_freeze(sg->sdev) || !blk_get_queue(lower);
 		if (!later) {
 			q = sg->own.q;
 			sg->own.q = NULL;
@@ -284,7 +313,11 @@ static void smqsg_own_end(struct work_struct *work)
 	}
 	spin_unlock(&sg->lock);
 	if (q) {
+		frozen = smqsg_own_will_freeze(lower);
 		smqsg_own_destroy(&sg->own, q);
+		if (frozen)
+			smqsg_own_unfrozen(lower);
+		blk_put_queue(lower);
 		blk_put_queue(q);
 	}
 	mutex_unlock(&sg->own.lock);
