@@ -255,11 +255,15 @@ void check_locked_memory(const struct options *options)
 	double end = seconds_now() + 10 * options->time_factor;
 	struct smq_sg_setup setup = { .slots = 1 };
 	struct rnd r = rnd_of(options->seed, CHOICES_OF_SUPERVISOR);
-	int fd = open_node(&r, O_RDWR), ret;
+	int fd, ret;
 
-	if (fd < 0) {
-		report("no node can be opened at the end");
-		return;
+	/* A file that is not freed yet may have been opened with O_EXCL; a device may be new. */
+	while ((fd = open_node(&r, O_RDWR)) < 0) {
+		if (seconds_now() > end) {
+			report("no node can be opened at the end: errno %d", errno);
+			return;
+		}
+		usleep(NAP_USEC);
 	}
 	become_nobody();
 	if (ioctl(fd, SMQ_SG_SETUP, &setup))
