@@ -8,7 +8,6 @@ import random
 import signal
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from kit import sgio, smqsg
@@ -22,7 +21,6 @@ from kit.slots import BLOCK, SlotFile, read, write
 from kit.uring import SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SINGLE_ISSUER, SETUP_SQPOLL, Ring
 
 SLOTS = 32
-REFERENCES = Path("/sys/module/smq_sg/refcnt")   # open files
 SECONDS = 8
 # The setup flags of the workers' rings. All rings are polled except the last.
 KINDS = (0, 0, SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN, SETUP_SQPOLL, None)
@@ -161,10 +159,11 @@ def test_devices_are_removed_under_polled_load(sg_module):
         for turn in range(6):
             host_dir.add_lun(1, size_mb=8)
             lun = host.wait_luns(2)[1]
-            path = smqsg.node(lun)
+            path, opened = smqsg.node(lun), Memory(PAGE, SHARED)
 
-            def until_gone(spin, where=path):
+            def until_gone(spin, where=path, opened=opened):
                 with SlotFile(where, SLOTS) as file, Ring(64, SETUP_IOPOLL) as ring:
+                    opened[spin] = 1
                     memory = Memory(SLOTS * BLOCK)
                     assert file.lend(0, memory) == 0
                     file.prepare([read(at, offset=at * BLOCK) for at in range(SLOTS)])
@@ -178,8 +177,8 @@ def test_devices_are_removed_under_polled_load(sg_module):
                         assert all(res >= 0 for res in results), results
             with running(lambda: until_gone(True)) as (_, spinning), \
                     running(lambda: until_gone(False)) as (_, sleeping):
-                wait_for("both processes to open the node", lambda: int(
-                    REFERENCES.read_text(encoding="ascii")) >= 2)
+                wait_for("both processes to open the node",
+                         lambda opened=opened: opened[:2] == b"\1\1")
                 time.sleep(0.3)
                 began = time.monotonic()
                 if turn % 2:
