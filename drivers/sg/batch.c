@@ -26,6 +26,7 @@ static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
 		return NULL;
 	}
 	batch->fd = fd;
+	batch->elements = batch->few;
 	batch->waiter.fd = fd;
 	INIT_LIST_HEAD(&batch->waiter.entry);
 	init_llist_head(&batch->ended);
@@ -111,9 +112,9 @@ void smqsg_batch_put(struct smqsg_batch *batch)
 	struct smqsg_batch_pool *pool;
 	bool full;
 
-	if (unlikely(batch->copy)) {
-		kvfree(batch->copy);
-		batch->copy = NULL;
+	if (unlikely(batch->elements != batch->few)) {
+		kvfree(batch->elements);
+		batch->elements = batch->few;
 	}
 	pool = get_cpu_ptr(batch->fd->batches);
 	full = pool->count >= SMQSG_BATCHES_MOST;

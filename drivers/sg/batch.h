@@ -34,9 +34,11 @@
  * @count: likewise
  * @flags: likewise
  * @polled: REQ_POLLED if the SQE is from a polled ring, else 0
+ * @elements: a copy of the caller's list, unless @list is a range; in @few or in memory of its own
  * @at: number of list elements that were sent or refused
- * @copied: value of @at when @copy was made
- * @copy: a copy of the rest of the caller's list at that time, or NULL
+ * @unsent: how many of them ended without being sent and still count in @remaining. Belongs to the
+ *	walk
+ * @alloc: BLK_MQ_REQ_NOWAIT while the submitter walks the list, 0 in grant()
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
  * @state: SMQSG_BATCH_*: whether the ioctl's caller or @work cleans up. @work does so if the caller
  *	was interrupted before the batch ended. Atomic: an exchange decides whether the
@@ -44,6 +46,7 @@
  * @done: completed when the batch ends; the ioctl's caller waits for it
  * @work: cleans up in place of the ioctl's caller; holds a reference to the file
  * @ios: the commands of a short batch, by position in its list
+ * @few: memory for the elements of a short batch
  *
  * The submitter takes a batch from the file's pool. The batch is put back after it has ended.
  */
@@ -59,14 +62,16 @@ struct smqsg_batch {
 	u32 count;
 	u32 flags;
 	blk_opf_t polled;
+	void *elements;
 	u32 at;
-	u32 copied;
-	void *copy;
+	u32 unsent;
+	blk_mq_req_flags_t alloc;
 	bool cancelled;
 	atomic_t state;
 	struct completion done;
 	struct work_struct work;
 	struct smqsg_io *ios;
+	struct smq_sg_run few[SMQSG_BATCH_SHORT];
 };
 
 /* smqsg_batch.state */
@@ -101,27 +106,14 @@ void smqsg_batch_ended(struct smqsg_batch *batch);
 /* batch_send.c */
 
 int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *field);
+int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg);
 void smqsg_batch_begin(struct smqsg_batch *batch);
-u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
+void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
 int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 
 /* batch_ioctl.c */
 
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
-
-/* Fills a batch from its caller's request. */
-static inline void smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
-{
-	atomic_set(&batch->remaining, arg->count + 1);
-	atomic_set(&batch->failed, 0);
-	batch->list = arg->list;
-	batch->count = arg->count;
-	batch->flags = arg->flags;
-	batch->at = 0;
-	batch->waiter.waited = false;
-	batch->waiter.stopped = false;
-	batch->waiter.slot = SMQSG_NO_SLOT;
-}
 
 /**
  * smqsg_batch_end() - ends one command of a batch

@@ -75,8 +75,10 @@ static bool smqsg_batch_wait(struct smqsg_batch *batch)
 		return true;
 	/* No more commands are sent; batch->work cleans up when those in flight have ended. */
 	WRITE_ONCE(batch->cancelled, true);
-	if (smqsg_unwait(&batch->waiter))
-		smqsg_batch_drop_remaining(batch, smqsg_batch_refuse_rest(batch, -ECANCELED) + 1);
+	if (smqsg_unwait(&batch->waiter)) {
+		smqsg_batch_refuse_rest(batch, -ECANCELED);
+		smqsg_batch_drop_remaining(batch, batch->unsent + 1);
+	}
 	get_file(file);
 	if (atomic_xchg(&batch->state, SMQSG_BATCH_ORPHAN) != SMQSG_BATCH_ENDED)
 		return false;
@@ -121,7 +123,11 @@ long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
 	atomic_set(&batch->state, SMQSG_BATCH_RUNNING);
 	init_completion(&batch->done);
 	INIT_WORK(&batch->work, smqsg_batch_orphan);
-	smqsg_batch_start(batch, &arg.batch);
+	ret = smqsg_batch_start(batch, &arg.batch);
+	if (ret) {
+		smqsg_batch_put(batch);
+		return ret;
+	}
 	smqsg_batch_begin(batch);
 	if (!smqsg_batch_wait(batch))
 		return -EINTR;

@@ -16,8 +16,6 @@
 #include "refuse.h"
 #include "take.h"
 
-/* How many elements of the list are read at a time. */
-#define SMQSG_CHUNK		16
 /* How many requests a plug allocates at a time. */
 #define SMQSG_PLUG		32
 /* After this many refused elements the task calls cond_resched(). */
@@ -57,61 +55,87 @@ int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *
 	return smqsg_may_run(&fd->owner) ? 0 : -EPERM;
 }
 
-/* Reads the next @count elements of the list. */
-static int smqsg_batch_fetch(struct smqsg_batch *batch, struct smq_sg_run *runs, u32 count)
+/**
+ * smqsg_batch_start() - fills a batch from its caller's request, and copies the list
+ * @batch: the batch
+ * @arg: the request, for which smqsg_batch_check() has returned 0
+ *
+ * The caller may change its list after the system call, and to read it may take long, because of
+ * page faults: so no command has a place yet.
+ *
+ * Return: 0, -EFAULT or -ENOMEM. Process context.
+ */
+int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
 {
-	size_t size = smqsg_element(batch->flags);
-	u32 i, slots[SMQSG_CHUNK];
-	const void *from;
+	size_t size = (size_t)arg->count * smqsg_element(arg->flags);
 
-	if (batch->flags & SMQ_SG_BATCH_RANGE) {
-		for (i = 0; i < count; i++)
-			runs[i] = (struct smq_sg_run) { .slot = batch->list + batch->at + i };
+	atomic_set(&batch->remaining, arg->count + 1);
+	atomic_set(&batch->failed, 0);
+	batch->list = arg->list;
+	batch->count = arg->count;
+	batch->flags = arg->flags;
+	batch->at = 0;
+	batch->unsent = 0;
+	batch->waiter.waited = false;
+	batch->waiter.stopped = false;
+	batch->waiter.slot = SMQSG_NO_SLOT;
+	if (arg->flags & SMQ_SG_BATCH_RANGE)
 		return 0;
+	if (size > sizeof(batch->few)) {
+		batch->elements = kvmalloc(size, GFP_KERNEL_ACCOUNT);
+		if (!batch->elements)
+			return -ENOMEM;
 	}
-	if (batch->copy) {
-		from = batch->copy + (batch->at - batch->copied) * size;
-		if (batch->flags & SMQ_SG_BATCH_RUNS)
-			memcpy(runs, from, count * size);
-		else
-			memcpy(slots, from, count * size);
-	} else if (copy_from_user(batch->flags & SMQ_SG_BATCH_RUNS ? (void *)runs : slots,
-				  u64_to_user_ptr(batch->list) + batch->at * size,
-				  count * size)) {
-		return -EFAULT;
-	}
-	if (!(batch->flags & SMQ_SG_BATCH_RUNS))
-		for (i = 0; i < count; i++)
-			runs[i] = (struct smq_sg_run) { .slot = slots[i] };
-	return 0;
+	return copy_from_user(batch->elements, u64_to_user_ptr(arg->list), size) ? -EFAULT : 0;
+}
+
+/* The kinds of batches for which code is compiled. */
+enum smqsg_batch_kind {
+	SMQSG_BATCH_OF_RANGE,	/* a range, not polled */
+	SMQSG_BATCH_OF_SLOTS,	/* a list of slots, not polled */
+	SMQSG_BATCH_OF_ANY,
+};
+
+/* The next elements of a batch's list. One of the pointers is not NULL, unless it is a range. */
+struct smqsg_elements {
+	const struct smq_sg_run *runs;
+	const u32 *slots;
+};
+
+static __always_inline struct smqsg_elements
+smqsg_batch_elements(const struct smqsg_batch *batch, enum smqsg_batch_kind kind)
+{
+	const void *at = batch->elements + batch->at * smqsg_element(batch->flags);
+	struct smqsg_elements list = { };
+
+	if (kind == SMQSG_BATCH_OF_ANY && batch->flags & SMQ_SG_BATCH_RUNS)
+		list.runs = at;
+	else if (kind == SMQSG_BATCH_OF_SLOTS ||
+		 (kind == SMQSG_BATCH_OF_ANY && !(batch->flags & SMQ_SG_BATCH_RANGE)))
+		list.slots = at;
+	return list;
 }
 
 /**
  * smqsg_batch_refuse_rest() - ends the remaining elements of the list with an error
- * @batch: the batch
+ * @batch: the batch; the caller drops @batch->unsent
  * @error: an errno, below 0
  *
- * Return: how many elements that were. Process context.
+ * Process context.
  */
-u32 smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
+void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 {
-	struct smq_sg_run runs[SMQSG_CHUNK];
-	u32 i, count, ended = 0;
+	const struct smqsg_elements list = smqsg_batch_elements(batch, SMQSG_BATCH_OF_ANY);
+	u32 i, left = batch->count - batch->at, first = batch->list + batch->at;
 
-	while (batch->at < batch->count) {
-		count = min_t(u32, batch->count - batch->at, SMQSG_CHUNK);
-		if (smqsg_batch_fetch(batch, runs, count))
-			/* The list cannot be read, so the slots' status cannot be set. */
-			count = batch->count - batch->at;
-		else
-			for (i = 0; i < count; i++)
-				smqsg_slot_refused(batch->fd, runs[i].slot, error);
-		atomic_add(count, &batch->failed);
-		batch->at += count;
-		ended += count;
-		cond_resched();
+	batch->at = batch->count;
+	for (i = 0; i < left; i++) {
+		smqsg_slot_refused(batch->fd, list.runs ? list.runs[i].slot :
+				   list.slots ? list.slots[i] : first + i, error);
+		atomic_inc(&batch->failed);
+		if (!(++batch->unsent % SMQSG_COURTESY))
+			cond_resched();
 	}
-	return ended;
 }
 
 /*
@@ -159,48 +183,44 @@ static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch
 	return io;
 }
 
-/* As smqsg_run_vary(). */
-static __always_inline u32 smqsg_element_vary(struct smqsg_io *io, const struct smq_sg_run *run)
-{
-	return smqsg_run_vary(io, run->lba, run->buffer, run->flags);
-}
-
 /*
- * Sends the next @count elements of the list, or as many as @got places allow. @runs: the elements;
- * NULL for a range. @plain: a range that is not polled; @is_short: the batch is short. Both are
- * constants, so that the compiler can omit tests. Adds to @ended how many elements ended without
- * being sent. Returns how many places are left.
+ * Sends the next @count elements of the list, or as many as @got places allow. @kind is a constant,
+ * @is_short, whether the batch is short, may be one: the compiler omits tests. Returns how many
+ * places are left.
  */
-static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
-						 const struct smq_sg_run *runs, u32 count, u32 got,
-						 u32 *ended, blk_mq_req_flags_t flags, bool plain,
-						 bool is_short)
+static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch, u32 count, u32 got,
+						 enum smqsg_batch_kind kind, bool is_short)
 {
+	const struct smqsg_elements list = smqsg_batch_elements(batch, kind);
+	bool is_range = !list.runs && !list.slots;
 	struct smqsg_io *io = is_short ? &batch->ios[batch->at] : NULL;
-	blk_opf_t polled = plain ? 0 : batch->polled;
+	blk_opf_t polled = kind == SMQSG_BATCH_OF_ANY ? batch->polled : 0;
+	blk_mq_req_flags_t alloc = batch->alloc;
 	u32 number = batch->list + batch->at;
 	struct llist_node *again = NULL;
 	struct smqsg_fd *fd = batch->fd;
-	u32 i, end = min(count, got), refused = 0;
+	u32 i, end = min(count, got), refused = 0, varied = 0;
 	/* smqsg_batch_check() has checked that a range has only numbers of existing slots. */
-	struct smqsg_slot *slot = runs ? NULL : smqsg_slot_find(fd, &number);
+	struct smqsg_slot *slot = is_range ? smqsg_slot_find(fd, &number) : NULL;
 	int ret;
 
 	for (i = 0; i < end; i++) {
-		if (runs) {
-			number = runs[i].slot;
+		if (!is_range) {
+			number = list.runs ? list.runs[i].slot : list.slots[i];
 			slot = smqsg_slot_find(fd, &number);
 		}
 		if (!is_short)
 			io = smqsg_batch_io(batch, &again);
+		if (list.runs && likely(io))
+			varied = smqsg_run_vary(io, list.runs[i].lba, list.runs[i].buffer,
+						list.runs[i].flags);
 		if (!is_short && unlikely(!io))
 			ret = -ENOMEM;
-		else if (runs && unlikely(!slot))
+		else if (!is_range && unlikely(!slot))
 			ret = -EINVAL;
 		else
-			ret = smqsg_slot_start(io, fd, slot, number,
-					       runs ? smqsg_element_vary(io, &runs[i]) : 0, flags,
-					       polled, batch->ioucmd, false);
+			ret = smqsg_slot_start(io, fd, slot, number, varied, alloc, polled,
+					       batch->ioucmd, false);
 		if (unlikely(ret)) {
 			if (!smqsg_batch_unsent(batch, io, number, ret))
 				break;
@@ -208,7 +228,7 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 			refused++;
 			end = min(count, end + 1);
 		}
-		if (!runs) {
+		if (is_range) {
 			number++;
 			slot++;
 		}
@@ -218,8 +238,48 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch,
 	if (!is_short)
 		smqsg_batch_put_back(again);
 	batch->at += i;
-	*ended += refused;
+	batch->unsent += refused;
 	return got - (i - refused);
+}
+
+static noinline u32 smqsg_batch_send_short_range(struct smqsg_batch *batch, u32 count, u32 got)
+{
+	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_RANGE, true);
+}
+
+static noinline u32 smqsg_batch_send_long_range(struct smqsg_batch *batch, u32 count, u32 got)
+{
+	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_RANGE, false);
+}
+
+static noinline u32 smqsg_batch_send_short_list(struct smqsg_batch *batch, u32 count, u32 got)
+{
+	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_SLOTS, true);
+}
+
+static noinline u32 smqsg_batch_send_long_list(struct smqsg_batch *batch, u32 count, u32 got)
+{
+	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_SLOTS, false);
+}
+
+static noinline u32 smqsg_batch_send_any(struct smqsg_batch *batch, u32 count, u32 got)
+{
+	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_ANY,
+				     batch->count <= SMQSG_BATCH_SHORT);
+}
+
+/* smqsg_batch_send_some() for any batch. */
+static u32 smqsg_batch_send_next(struct smqsg_batch *batch, u32 count, u32 got)
+{
+	bool is_short = batch->count <= SMQSG_BATCH_SHORT;
+
+	if (unlikely(batch->polled || batch->flags & SMQ_SG_BATCH_RUNS))
+		return smqsg_batch_send_any(batch, count, got);
+	if (batch->flags & SMQ_SG_BATCH_RANGE)
+		return is_short ? smqsg_batch_send_short_range(batch, count, got) :
+				  smqsg_batch_send_long_range(batch, count, got);
+	return is_short ? smqsg_batch_send_short_list(batch, count, got) :
+			  smqsg_batch_send_long_list(batch, count, got);
 }
 
 /*
@@ -246,190 +306,65 @@ static void smqsg_batch_arm_again(const struct smqsg_batch *batch, u32 got)
 		smqsg_batch_arm(min(batch->count - batch->at, got));
 }
 
-static noinline u32 smqsg_batch_send_plain(struct smqsg_batch *batch, u32 got, u32 *ended,
-					   blk_mq_req_flags_t flags)
+/* Sends up to @got commands, for which places have been reserved, and gives the others back. */
+static void smqsg_batch_send(struct smqsg_batch *batch, u32 got)
 {
-	return smqsg_batch_send_some(batch, NULL, batch->count - batch->at, got, ended, flags,
-				     true, true);
-}
-
-static noinline u32 smqsg_batch_send_long(struct smqsg_batch *batch, u32 count, u32 got,
-					  u32 *ended, blk_mq_req_flags_t flags)
-{
-	return smqsg_batch_send_some(batch, NULL, count, got, ended, flags, true, false);
-}
-
-/* Sends elements of any list, of any batch. */
-static noinline u32 smqsg_batch_send_any(struct smqsg_batch *batch, const struct smq_sg_run *runs,
-					 u32 count, u32 got, u32 *ended, blk_mq_req_flags_t flags)
-{
-	return smqsg_batch_send_some(batch, runs, count, got, ended, flags, false,
-				     batch->count <= SMQSG_BATCH_SHORT);
-}
-
-/*
- * Sends up to @got commands of a range. Adds to @ended how many elements ended without
- * being sent. Returns how many places are left.
- */
-static u32 smqsg_batch_send_range(struct smqsg_batch *batch, u32 got, u32 *ended,
-				  blk_mq_req_flags_t flags)
-{
+	struct blk_plug plug;
 	u32 count, at;
 
-	if (likely(batch->count <= SMQSG_BATCH_SHORT && !batch->polled))
-		return smqsg_batch_send_plain(batch, got, ended, flags);
-	while (got && batch->at < batch->count) {
+	blk_start_plug(&plug);
+	smqsg_batch_arm(got);
+	do {
 		at = batch->at;
 		count = min3(batch->count - at, got, (u32)SMQSG_PLUG);
 		smqsg_batch_arm_again(batch, got);
-		got = batch->polled ?
-			smqsg_batch_send_any(batch, NULL, count, got, ended, flags) :
-			smqsg_batch_send_long(batch, count, got, ended, flags);
-		if (batch->at < at + count)
-			break;
-	}
-	return got;
-}
-
-/* As smqsg_batch_send_range(), for a list that was copied. */
-static u32 smqsg_batch_send_list(struct smqsg_batch *batch, u32 got, u32 *ended,
-				 blk_mq_req_flags_t flags)
-{
-	struct smq_sg_run runs[SMQSG_CHUNK];
-	u32 count, at;
-
-	while (got && batch->at < batch->count) {
-		at = batch->at;
-		count = min3(batch->count - at, got, (u32)SMQSG_CHUNK);
-		/* This cannot fail: smqsg_batch_copy_list() has copied the list. */
-		smqsg_batch_fetch(batch, runs, count);
-		smqsg_batch_arm_again(batch, got);
-		got = smqsg_batch_send_any(batch, runs, count, got, ended, flags);
-		if (batch->at < at + count)
-			break;
-	}
-	return got;
-}
-
-/*
- * Reads a list in the caller's memory, and sends its elements as long as there are places. Reserves
- * the places only after it has read the elements: page faults may make reading slow, and the places
- * would be unused meanwhile.
- */
-static u32 smqsg_batch_send_callers(struct smqsg_batch *batch)
-{
-	struct smq_sg_run runs[SMQSG_CHUNK];
-	u32 count, at, got, ended = 0;
-	int ret;
-
-	while (batch->at < batch->count) {
-		at = batch->at;
-		count = min_t(u32, batch->count - at, SMQSG_CHUNK);
-		ret = smqsg_batch_fetch(batch, runs, count);
-		if (ret)
-			return ended + smqsg_batch_refuse_rest(batch, ret);
-		got = smqsg_reserve(batch->fd, count);
-		if (!got)
-			break;
-		smqsg_batch_arm_again(batch, got);
-		got = smqsg_batch_send_any(batch, runs, count, got, &ended, BLK_MQ_REQ_NOWAIT);
-		if (got)
-			smqsg_unreserve(batch->fd, got);
-		if (batch->at < at + count)
-			break;
-	}
-	return ended;
-}
-
-/*
- * Sends up to @got commands, for which places have been reserved. Returns how many
- * elements ended without being sent.
- */
-static u32 smqsg_batch_send(struct smqsg_batch *batch, u32 got, blk_mq_req_flags_t flags)
-{
-	u32 ended = 0;
-
-	got = batch->flags & SMQ_SG_BATCH_RANGE ?
-		smqsg_batch_send_range(batch, got, &ended, flags) :
-		smqsg_batch_send_list(batch, got, &ended, flags);
+		got = smqsg_batch_send_next(batch, count, got);
+	} while (got && batch->at == at + count && batch->at < batch->count);
 	if (unlikely(got))
 		smqsg_unreserve(batch->fd, got);
-	return ended;
-}
-
-static void smqsg_batch_plug(struct blk_plug *plug, u32 count)
-{
-	blk_start_plug(plug);
-	smqsg_batch_arm(count);
-}
-
-static u32 smqsg_batch_send_plugged(struct smqsg_batch *batch, u32 got,
-				    blk_mq_req_flags_t flags)
-{
-	struct blk_plug plug;
-	u32 ended;
-
-	smqsg_batch_plug(&plug, got);
-	ended = smqsg_batch_send(batch, got, flags);
 	blk_finish_plug(&plug);
-	return ended;
 }
 
 static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got);
 
-/* Copies the rest of the caller's list: the caller may change it after the system call. */
-static int smqsg_batch_copy_list(struct smqsg_batch *batch)
+/* Waits for more places. Returns 0, and the batch may be gone; or an errno. */
+static int smqsg_batch_wait_more(struct smqsg_batch *batch, bool moved)
 {
-	size_t size = smqsg_element(batch->flags);
-	size_t left = (batch->count - batch->at) * size;
-
-	if ((batch->flags & SMQ_SG_BATCH_RANGE) || batch->copy)
-		return 0;
-	batch->copy = kvmalloc(left, GFP_KERNEL_ACCOUNT);
-	if (!batch->copy)
-		return -ENOMEM;
-	batch->copied = batch->at;
-	if (!copy_from_user(batch->copy, u64_to_user_ptr(batch->list) + batch->at * size, left))
-		return 0;
-	kvfree(batch->copy);
-	batch->copy = NULL;
-	return -EFAULT;
+	if (READ_ONCE(batch->cancelled))
+		return -ECANCELED;
+	smqsg_batch_drop_remaining(batch, batch->unsent);
+	batch->unsent = 0;
+	batch->waiter.want = batch->count - batch->at;
+	if (moved)
+		batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
+	batch->waiter.task = batch->ioucmd ? smq_uring_task(batch->ioucmd) : NULL;
+	batch->waiter.grant = smqsg_batch_grant;
+	return moved ? smqsg_wait(batch->fd, &batch->waiter) :
+		       smqsg_wait_first(batch->fd, &batch->waiter);
 }
 
 /*
  * Called after sending: waits for more places or, at the end of the list, drops the one count of
- * @remaining that stands for the walk of the list. @ended: number of elements that ended without
- * being sent. @moved: false if no element was sent or ended, because there was no tag. The batch
- * may be gone on return.
+ * @remaining that stands for the walk of the list. @moved: false if no element was sent or ended,
+ * because there was no tag. The batch may be gone on return.
  */
-static void smqsg_batch_wait_or_end(struct smqsg_batch *batch, u32 ended, bool moved)
+static void smqsg_batch_wait_or_end(struct smqsg_batch *batch, bool moved)
 {
-	int ret = 0;
+	int ret;
 
 	if (batch->at < batch->count) {
-		ret = READ_ONCE(batch->cancelled) ? -ECANCELED : smqsg_batch_copy_list(batch);
-		if (!ret) {
-			smqsg_batch_drop_remaining(batch, ended);
-			batch->waiter.want = batch->count - batch->at;
-			if (moved)
-				batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
-			batch->waiter.task = batch->ioucmd ? smq_uring_task(batch->ioucmd) : NULL;
-			batch->waiter.grant = smqsg_batch_grant;
-			ret = moved ? smqsg_wait(batch->fd, &batch->waiter) :
-				      smqsg_wait_first(batch->fd, &batch->waiter);
-			if (!ret)
-				return;
-			ended = 0;
-		}
-		ended += smqsg_batch_refuse_rest(batch, ret);
+		ret = smqsg_batch_wait_more(batch, moved);
+		if (!ret)
+			return;
+		smqsg_batch_refuse_rest(batch, ret);
 	}
-	smqsg_batch_drop_remaining(batch, ended + 1);
+	smqsg_batch_drop_remaining(batch, batch->unsent + 1);
 }
 
 static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_batch *batch = container_of(waiter, struct smqsg_batch, waiter);
-	u32 ended, at = batch->at;
+	u32 at = batch->at;
 
 	if (batch->count > SMQSG_BATCH_SHORT)
 		smqsg_batch_recycle(batch);
@@ -437,11 +372,12 @@ static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
 		smqsg_unreserve(batch->fd, got);
 		got = -ECANCELED;
 	}
+	batch->alloc = 0;
 	if (got > 0)
-		ended = smqsg_batch_send_plugged(batch, got, 0);
+		smqsg_batch_send(batch, got);
 	else
-		ended = smqsg_batch_refuse_rest(batch, got);
-	smqsg_batch_wait_or_end(batch, ended, batch->at != at);
+		smqsg_batch_refuse_rest(batch, got);
+	smqsg_batch_wait_or_end(batch, batch->at != at);
 }
 
 /**
@@ -452,29 +388,23 @@ static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
  */
 void smqsg_batch_begin(struct smqsg_batch *batch)
 {
-	u32 at, got, ended = 0;
-	struct blk_plug plug;
+	u32 at, got;
 
-	if (batch->flags & SMQ_SG_BATCH_RANGE) {
-		/* Repeated: commands that were sent may have ended and freed their places. */
-		do {
-			at = batch->at;
-			got = smqsg_reserve(batch->fd, batch->count - at);
-			if (unlikely(!got))
-				break;
-			ended += smqsg_batch_send_plugged(batch, got, BLK_MQ_REQ_NOWAIT);
-			if (likely(batch->at == batch->count))
-				break;
-			if (batch->count > SMQSG_BATCH_SHORT)
-				smqsg_batch_recycle(batch);
-			cond_resched();
-		} while (batch->at >= at + got && !fatal_signal_pending(current));
-	} else {
-		smqsg_batch_plug(&plug, batch->count);
-		ended = smqsg_batch_send_callers(batch);
-		blk_finish_plug(&plug);
-	}
-	smqsg_batch_wait_or_end(batch, ended, true);
+	batch->alloc = BLK_MQ_REQ_NOWAIT;
+	/* Repeated: commands that were sent may have ended and freed their places. */
+	do {
+		at = batch->at;
+		got = smqsg_reserve(batch->fd, batch->count - at);
+		if (unlikely(!got))
+			break;
+		smqsg_batch_send(batch, got);
+		if (likely(batch->at == batch->count))
+			break;
+		if (batch->count > SMQSG_BATCH_SHORT)
+			smqsg_batch_recycle(batch);
+		cond_resched();
+	} while (batch->at >= at + got && !fatal_signal_pending(current));
+	smqsg_batch_wait_or_end(batch, true);
 }
 
 /**
@@ -510,7 +440,11 @@ int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned i
 	batch->polled = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0;
 	batch->cancelled = false;
 	*(struct smqsg_batch **)ioucmd->pdu = batch;
-	smqsg_batch_start(batch, &arg);
+	ret = smqsg_batch_start(batch, &arg);
+	if (unlikely(ret)) {
+		smqsg_batch_put(batch);
+		return ret;
+	}
 	smqsg_batch_begin(batch);
 	return -EIOCBQUEUED;
 }

@@ -5,6 +5,7 @@ import errno
 import mmap
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from kit import cdb, smqsg
@@ -12,8 +13,8 @@ from kit.memory import PAGE, Memory, mprotect
 from kit.numbered import NUMBERED_BLOCKS, numbered_blocks
 from kit.slots import (BATCH_RANGE, BATCH_RUNS, BLOCK, BUFFER, HELD, MAX_BUFFER, MAX_BUFFERS,
                        MAX_SLOTS, NONE, PREPARE, READONLY, RUN, RUN_BUFFER, RUN_LBA, URING_BATCH,
-                       URING_RUN, Buffer, Field, Prepare, RunBatch, Slot, SlotFile, command,
-                       ioctl, read, write)
+                       URING_RUN, Buffer, Field, Prepare, RunBatch, Slot, SlotFile, Status,
+                       command, ioctl, read, write)
 from kit.uring import SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
@@ -273,14 +274,26 @@ def test_bad_batch_fields_are_refused(file):
             arg = RunBatch(count=1, flags=BATCH_RANGE)
             arg.reserved[at] = 1
             assert (ioctl(file.fd, RUN, arg), arg.field) == (errno.EINVAL, Field.RESERVED)
-        # If the list is at a bad address, all its elements fail, and no slot runs.
-        for flags in (0, BATCH_RUNS):
-            arg = RunBatch(list=8, count=40, flags=flags)
-            assert ioctl(file.fd, RUN, arg) == 0 and arg.failed == 40
-            ring.push(file.fd, URING_BATCH, struct.pack("<QII", 8, 5, flags), 2)
-            ring.submit()
-            assert ring.wait(1) == [(2, 5)]
     assert all(file.status(slot).runs == 0 for slot in range(64))
+
+
+def test_list_that_cannot_be_read_runs_no_slot(file):
+    """If a part of the list is no memory, not even the elements before that part run."""
+    file.prepare([command(TUR)] * 64)
+    memory = Memory(2 * PAGE)
+    memory[:] = bytes(2 * PAGE)
+    assert mprotect(SimpleNamespace(address=memory.address + PAGE, size=PAGE), 0) == 0
+    with Ring() as ring:
+        for count, flags, size in ((5, 0, 4), (5, BATCH_RUNS, 16), (40, BATCH_RUNS, 16),
+                                   (1000, 0, 4)):
+            for address in (8, memory.address + PAGE - (count - 1) * size):
+                arg = RunBatch(list=address, count=count, flags=flags)
+                assert (ioctl(file.fd, RUN, arg), arg.failed) == (errno.EFAULT, 0)
+                ring.push(file.fd, URING_BATCH, struct.pack("<QII", address, count, flags), 2)
+                ring.submit()
+                assert ring.wait(1) == [(2, -errno.EFAULT)]
+    assert all(file.status(slot) == Status(0, 0, 0, 0, 0, 0, b"") for slot in range(64))
+    assert file.run([0, 1]) == (0, 0)
 
 
 # Rows of the buffer, the flags and the LBA of a run. In each row a flag is unknown, or a field is
