@@ -378,21 +378,6 @@ static struct request *smqsg_adhoc_request(struct smqsg_io *io, const struct smq
 	return rq;
 }
 
-/* Fills a request with a command, without its data. */
-static __always_inline void smqsg_adhoc_fill_request(struct smqsg_io *io, struct request *rq,
-						     const struct smqsg_adhoc *adhoc)
-{
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-
-	memcpy(scmd->cmnd, adhoc->cdb, sizeof(adhoc->cdb));
-	scmd->cmd_len = adhoc->cdb_len;
-	scmd->allowed = 0;
-	scmd->result = 0;
-	scmd->resid_len = 0;
-	rq->timeout = adhoc->timeout;
-	rq->end_io_data = io;
-}
-
 /* Returns a request of the node's own queue for a command; NULL if the command cannot have one. */
 static __always_inline struct request *smqsg_adhoc_own_request(struct smqsg_io *io,
 							       const struct smqsg_adhoc *adhoc)
@@ -427,9 +412,9 @@ static __always_inline int smqsg_adhoc_give(struct smqsg_io *io, struct request 
 {
 	int ret;
 
+	smqsg_fill_request(rq, adhoc->cdb, adhoc->cdb_len, adhoc->timeout, io);
 	if (adhoc->small) {
 		smqsg_adhoc_give_small(io, rq, adhoc->length);
-		smqsg_adhoc_fill_request(io, rq, adhoc);
 		return 0;
 	}
 	if (mapped) {
@@ -440,7 +425,6 @@ static __always_inline int smqsg_adhoc_give(struct smqsg_io *io, struct request 
 			return ret;
 	}
 	smqsg_bioless_prepare_mapped(io->fd, rq);
-	smqsg_adhoc_fill_request(io, rq, adhoc);
 	return 0;
 }
 
@@ -528,18 +512,10 @@ static int smqsg_adhoc_issue_waiting(struct smqsg_io *io)
 static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
-	int ret = got;
+	int ret = smqsg_io_granted(io, got, smqsg_adhoc_issue_waiting);
 
-	if (got > 0) {
-		ret = smqsg_adhoc_issue_waiting(io);
-		if (!ret)
-			return;
-		smqsg_unreserve(io->fd, 1);
-		if (ret == -EAGAIN)
-			ret = smqsg_wait_first(io->fd, waiter);
-		if (!ret)
-			return;
-	}
+	if (!ret)
+		return;
 	io->result = ret;
 	io->result2 = 0;
 	smqsg_adhoc_unsent(io);
@@ -604,14 +580,7 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io, const struct smqsg_adh
 	if (ret)
 		goto out_free;
 	io->adhoc = waiting;
-	io->waiter.task = smq_uring_task(io->ioucmd);
-	io->waiter.waited = false;
-	io->waiter.stopped = false;
-	io->waiter.slot = SMQSG_NO_SLOT;
-	io->waiter.want = 1;
-	io->waiter.deadline = jiffies + adhoc->timeout;
-	io->waiter.grant = smqsg_adhoc_grant;
-	ret = smqsg_wait(io->fd, &io->waiter);
+	ret = smqsg_io_wait(io, SMQSG_NO_SLOT, adhoc->timeout, smqsg_adhoc_grant);
 	if (!ret)
 		return 0;
 	io->adhoc = NULL;

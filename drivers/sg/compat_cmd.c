@@ -258,17 +258,9 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 static void smqsg_cmd_fill_request(struct smqsg_cmd *cmd, struct request *rq,
 				   const struct smqsg_xfer *xfer)
 {
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-
+	smqsg_fill_request(rq, cmd->cdb, cmd->cdb_len, xfer->timeout, cmd);
 	smqsg_data_give(&cmd->data, cmd->fd, rq);
-	memcpy(scmd->cmnd, cmd->cdb, sizeof(cmd->cdb));
-	scmd->cmd_len = cmd->cdb_len;
-	scmd->allowed = 0;
-	scmd->result = 0;
-	scmd->resid_len = 0;
-	rq->timeout = xfer->timeout;
 	rq->end_io = smqsg_cmd_ended;
-	rq->end_io_data = cmd;
 }
 
 /* Sends a command on the node's own queue, if it has one that takes the command now. */

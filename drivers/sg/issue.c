@@ -57,6 +57,50 @@ void smqsg_slot_fill_mapped(struct request *rq, struct smqsg_slot *slot, struct 
 }
 
 /**
+ * smqsg_io_wait() - makes an SQE's command wait for a place or a tag
+ * @io: the command
+ * @slot: its slot, or SMQSG_NO_SLOT
+ * @timeout: how long it may wait, in jiffies
+ * @grant: called when its turn has come; calls smqsg_io_granted()
+ *
+ * Return: as smqsg_wait(). Process context.
+ */
+int smqsg_io_wait(struct smqsg_io *io, u32 slot, unsigned long timeout,
+		  void (*grant)(struct smqsg_waiter *waiter, int got))
+{
+	io->waiter.task = smq_uring_task(io->ioucmd);
+	io->waiter.waited = false;
+	io->waiter.stopped = false;
+	io->waiter.slot = slot;
+	io->waiter.want = 1;
+	io->waiter.deadline = jiffies + timeout;
+	io->waiter.grant = grant;
+	return smqsg_wait(io->fd, &io->waiter);
+}
+
+/**
+ * smqsg_io_granted() - sends a command that has waited
+ * @io: the command
+ * @got: as for smqsg_waiter.grant
+ * @issue: sends it; returns 0, -EAGAIN if there is no tag, or another errno
+ *
+ * Return: 0: it was sent, or waits for a tag; an errno: its waiting has ended, and the caller ends
+ * it. Process context.
+ */
+int smqsg_io_granted(struct smqsg_io *io, int got, int (*issue)(struct smqsg_io *io))
+{
+	int ret;
+
+	if (got < 0)
+		return got;
+	ret = issue(io);
+	if (!ret)
+		return 0;
+	smqsg_unreserve(io->fd, 1);
+	return ret == -EAGAIN ? smqsg_wait_first(io->fd, &io->waiter) : ret;
+}
+
+/**
  * smqsg_own_unsent() - takes back a request of the own queue that was not sent
  * @io: the command
  * @fd: the file

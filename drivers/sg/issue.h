@@ -17,6 +17,9 @@ int smqsg_slot_issue_plain(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_req_
 			   blk_opf_t polled, struct io_uring_cmd *ioucmd);
 int smqsg_slot_issue_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
 			   u32 varied, blk_mq_req_flags_t flags);
+int smqsg_io_wait(struct smqsg_io *io, u32 slot, unsigned long timeout,
+		  void (*grant)(struct smqsg_waiter *waiter, int got));
+int smqsg_io_granted(struct smqsg_io *io, int got, int (*issue)(struct smqsg_io *io));
 void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *rq);
 struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error);
 void smqsg_slot_apply_buffer(struct smqsg_io *io, struct request *rq);
@@ -46,6 +49,21 @@ static __always_inline struct request *smqsg_own_request(struct smqsg_io *io, st
 	struct request *rq = smqsg_idle_take(&io->idle, fd, opf);
 
 	return likely(rq) ? rq : smqsg_idle_new(&io->idle, fd, own, opf);
+}
+
+/* Fills a request with a command that is not in a slot; its data is given to the request apart. */
+static __always_inline void smqsg_fill_request(struct request *rq, const u8 *cdb, u8 cdb_len,
+					       unsigned int timeout, void *end_io_data)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+
+	memcpy(scmd->cmnd, cdb, sizeof(scmd->cmnd));
+	scmd->cmd_len = cdb_len;
+	scmd->allowed = 0;
+	scmd->result = 0;
+	scmd->resid_len = 0;
+	rq->timeout = timeout;
+	rq->end_io_data = end_io_data;
 }
 
 /* Fills a request with a slot's command. @varied: the run's SMQ_SG_RUN_*. */

@@ -14,38 +14,21 @@
 #include "refuse.h"
 #include "run.h"
 
+static int smqsg_slot_issue_waiting(struct smqsg_io *io)
+{
+	blk_opf_t polled = smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0;
+
+	return smqsg_slot_issue(io, io->fd, 0, polled, io->ioucmd);
+}
+
 /* smqsg_waiter.grant of a slot that waited. */
 static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
-	blk_opf_t polled = smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0;
-	int ret = got;
+	int ret = smqsg_io_granted(io, got, smqsg_slot_issue_waiting);
 
-	if (got > 0) {
-		ret = smqsg_slot_issue(io, io->fd, 0, polled, io->ioucmd);
-		if (!ret)
-			return;
-		smqsg_unreserve(io->fd, 1);
-		if (ret == -EAGAIN)
-			ret = smqsg_wait_first(io->fd, waiter);
-		if (!ret)
-			return;
-	}
-	smqsg_slot_end_unsent(io, ret);
-}
-
-static noinline int smqsg_slot_wait(struct smqsg_io *io)
-{
-	struct smqsg_fd *fd = io->fd;
-
-	io->waiter.task = smq_uring_task(io->ioucmd);
-	io->waiter.waited = false;
-	io->waiter.stopped = false;
-	io->waiter.slot = io->slot;
-	io->waiter.want = 1;
-	io->waiter.deadline = jiffies + fd->slots.array[io->slot].timeout;
-	io->waiter.grant = smqsg_slot_grant;
-	return smqsg_wait(fd, &io->waiter);
+	if (ret)
+		smqsg_slot_end_unsent(io, ret);
 }
 
 /*
@@ -57,7 +40,8 @@ static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned i
 	struct io_uring_cmd *ioucmd = io->ioucmd;
 
 	if (error == -EAGAIN) {
-		error = smqsg_slot_wait(io);
+		error = smqsg_io_wait(io, io->slot, io->fd->slots.array[io->slot].timeout,
+				      smqsg_slot_grant);
 		if (!error)
 			return -EIOCBQUEUED;
 		smqsg_slot_drop(io, error);

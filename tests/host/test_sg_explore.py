@@ -48,11 +48,11 @@ WORLD = World("sg", types={
           "smqsg_slot_end_unsent"],
     ISSUE_H: ["smqsg_request", "smqsg_own_request", "smqsg_slot_op", "smqsg_slot_issue_own",
               "smqsg_slot_issue_as", "smqsg_slot_issue", "smqsg_slot_start"],
-    ISSUE: ["smqsg_own_unsent", "smqsg_slot_issue_plain", "smqsg_slot_issue_alone",
-            "smqsg_request_take_spare"],
+    ISSUE: ["smqsg_io_wait", "smqsg_io_granted", "smqsg_own_unsent", "smqsg_slot_issue_plain",
+            "smqsg_slot_issue_alone", "smqsg_request_take_spare"],
     SG + "expire.c": ["smqsg_take_expired", "smqsg_grant_expired", "smqsg_end_waiting_of",
                       "smqsg_cancel_slot", "smqsg_cancel"],
-    RUN: ["smqsg_slot_grant", "smqsg_slot_wait", "smqsg_slot_unsent",
+    RUN: ["smqsg_slot_issue_waiting", "smqsg_slot_grant", "smqsg_slot_unsent",
           "smqsg_slot_complete_inline", "smqsg_slot_run_as"],
 })
 
@@ -199,11 +199,11 @@ out_put:
 """, """
     } while (atomic_add_return(got, &sg->depth.inflight) == INT_MAX);
 """, "depth=1 taken=1 end r1 r1", "world.inflight <= set.depth"),
-    "a grant without a request keeps the place": (RUN, """
-        smqsg_unreserve(io->fd, 1);
-        if (ret == -EAGAIN)
+    "a grant without a request keeps the place": (ISSUE, """
+    smqsg_unreserve(io->fd, 1);
+    return ret == -EAGAIN ? smqsg_wait_first(io->fd, &io->waiter) : ret;
 """, """
-        if (ret == -EAGAIN)
+    return ret == -EAGAIN ? smqsg_wait_first(io->fd, &io->waiter) : ret;
 """, "tags=1 r1 r1", ""),
     "a spare request is not freed": (DEPTH, """
     if (sg->wait.spare)
