@@ -93,4 +93,5 @@ module_exit(conv_exit);
 
 MODULE_DESCRIPTION("Presents LUNs of any SCSI host on a multiqueue host of smq");
 MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");

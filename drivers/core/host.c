@@ -373,4 +373,5 @@ module_exit(smq_exit);
 
 MODULE_DESCRIPTION("SCSI multiqueue conversion layer");
 MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");

@@ -53,4 +53,5 @@ module_exit(lio_exit);
 
 MODULE_DESCRIPTION("LIO backstores as local disks with SCSI multiqueue");
 MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");

@@ -599,4 +599,5 @@ module_exit(smq_legacy_stop);
 MODULE_ALIAS("smq-policy-legacy-model");
 MODULE_DESCRIPTION("A model of scsi_request_fn as a dispatch policy, for measuring");
 MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");

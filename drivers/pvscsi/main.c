@@ -180,4 +180,5 @@ module_exit(pv_exit);
 
 MODULE_DESCRIPTION("VMware PVSCSI, in every stage of its conversion to smq");
 MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");

@@ -137,4 +137,5 @@ module_exit(ram_exit);
 
 MODULE_DESCRIPTION("RAM disk with SCSI multiqueue");
 MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");

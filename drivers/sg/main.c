@@ -53,4 +53,5 @@ module_exit(smqsg_exit);
 
 MODULE_DESCRIPTION("SCSI passthrough fast path");
 MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");

@@ -182,4 +182,5 @@ module_exit(vs_exit);
 
 MODULE_DESCRIPTION("virtio-scsi on smq");
 MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");

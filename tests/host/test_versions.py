@@ -42,12 +42,24 @@ def test_sg_io_prints_the_version():
     assert done.stdout == f"sg_io {VERSION}\n"
 
 
+def modules(*patterns):
+    """The sources that have a module's description, by path."""
+    sources = {path: path.read_text(encoding="ascii")
+               for pattern in patterns for path in TOP.glob(pattern)}
+    return {path: text for path, text in sources.items() if "\nMODULE_LICENSE(" in text}
+
+
 def test_each_module_has_the_version():
-    mains = {path for path in TOP.glob("drivers/*/*.c")
-             if "MODULE_LICENSE(" in path.read_text(encoding="ascii")}
+    mains = modules("drivers/*/*.c")
     assert len(mains) >= 8
-    assert not [path for path in mains
-                if "MODULE_VERSION(SMQ_VERSION);" not in path.read_text(encoding="ascii")]
+    assert not [path for path, text in mains.items() if "MODULE_VERSION(SMQ_VERSION);" not in text]
+
+
+def test_each_module_names_its_author():
+    mains = modules("drivers/*/*.c", "tools/dkms/*.c")
+    assert len(mains) >= 9
+    assert not [path for path, text in mains.items()
+                if '\nMODULE_AUTHOR("smq developers");\n' not in text]
 
 
 def test_same_commit_gives_the_same_tarball():
