@@ -260,6 +260,9 @@ ring.queue_command(dev, bytes(6), data_in=data)
 library.result = -errno.EAGAIN
 assert refused(smq.Error, ring.queue_command, dev, bytes(6), data_in=sent) and not is_kept(sent)
 library.result = 0
+count = len(smq._in_flight)
+for slot in -1, 1 << 32:
+    assert refused(OverflowError, ring.queue_run, dev, slot) and len(smq._in_flight) == count
 dev.execute(smq.span(0, 1))
 for _ in range(2):
     ring.free()

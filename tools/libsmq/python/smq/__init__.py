@@ -310,7 +310,8 @@ class Ring:
         """Queues a run of a slot, with another LBA or buffer than the slot's if they are given.
         OSError EAGAIN: the ring is full, submit() makes room."""
         if lba is None and buffer is None:
-            self._queue(_lib.smq_queue_run, device, slot, tag)
+            # A number that no slot has raises OverflowError here, before the run is in flight.
+            self._queue(_lib.smq_queue_run, device, int(_ffi.new("uint32_t *", slot)[0]), tag)
             return
         flags = ((_lib.SMQ_SG_RUN_LBA if lba is not None else 0) |
                  (_lib.SMQ_SG_RUN_BUFFER if buffer is not None else 0))
