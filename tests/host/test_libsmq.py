@@ -5,6 +5,7 @@ installs."""
 import errno
 import os
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -123,11 +124,11 @@ def test_open_refuses_other_files(node, error):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """Installs the library with PREFIX=/opt/smq; returns the folder of that prefix."""
+    """Installs the library with PREFIX="/opt/my smq"; returns the folder of that prefix."""
     folder = tmp_path_factory.mktemp("install")
-    subprocess.run(["make", "-s", "-C", LIBSMQ, "install", "PREFIX=/opt/smq",
+    subprocess.run(["make", "-s", "-C", LIBSMQ, "install", "PREFIX=/opt/my smq",
                     f"DESTDIR={folder}"], check=True, timeout=TIMEOUT)
-    return folder / "opt/smq"
+    return folder / "opt/my smq"
 
 
 def pkg_config(installed, *args):
@@ -135,7 +136,7 @@ def pkg_config(installed, *args):
            "PKG_CONFIG_SYSROOT_DIR": str(installed.parents[1])}
     done = subprocess.run(["pkg-config", *args, "libsmq"], env=env, capture_output=True,
                           text=True, check=True, timeout=TIMEOUT)
-    return done.stdout.split()
+    return shlex.split(done.stdout)
 
 
 @pytest.mark.parametrize("example", ["random_reads", "inquiry"])
