@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The packages in a clean Debian: build, lintian, install, autopkgtest, a newer kernel, upgrade,
-purge. One test file for each release of Debian calls check(). Each takes some ten minutes on two
-CPUs."""
+"""The packages in a clean Debian: build, lintian, the same files as the rpms of smq.spec, install,
+autopkgtest, a newer kernel, upgrade, purge. One test file for each release of Debian calls check().
+Each takes some ten minutes on two CPUs."""
 import re
 import shutil
 import subprocess
@@ -65,6 +65,51 @@ def built(root, version):
             if "dbgsym" not in path.name}
 
 
+# Builds smq.spec, and prints each file of the packages with its package. Debian's rpm knows no
+# packages of Debian: it cannot check what the build needs.
+RPM = """
+apt-get install -qq --no-install-recommends rpm >/dev/null
+rpmbuild -tb --nodeps --define "_topdir /root/rpm" "/root/smq-$1.tar.xz" >/root/rpm.log 2>&1 ||
+    { tail -n 40 /root/rpm.log; exit 1; }
+find /root/rpm/RPMS -name '*.rpm' -exec \
+    rpm -qp --qf '[%{=NAME}\\t%{FILEMODES:perms}\\t%{FILENAMES}\\n]' {} +
+"""
+RPM_NAMES = {"libsmq": "libsmq1", "libsmq-devel": "libsmq-dev"}
+# The folders that distributions have in different places, and the files that only one kind has.
+FOLDERS = ((r"^/usr/lib(64|/x86_64-linux-gnu)/(libsmq|pkgconfig)", r"LIBDIR/\2"),
+           (r"^/usr/lib/python3[.\d]*/(site|dist)-packages", "PYTHON"),
+           (r"^/usr/share/doc/.*/", "DOC/"), (r"(/man/.*|\.md)\.gz$", r"\1"))
+OWN = re.compile(r"^/usr/lib/\.build-id|^/usr/share/(licenses|lintian)/|\.dist-info/"
+                 r"|^DOC/(changelog\.gz|copyright|README\.md|CHANGELOG\.md)$")
+
+
+def parts(files_of):
+    """Where files land, in the words of no distribution."""
+    found = set()
+    for path in files_of:
+        for pattern, to in FOLDERS:
+            path = re.sub(pattern, to, path)
+        if not OWN.search(path):
+            found.add(path)
+    return found
+
+
+def rpms_have_the_files_of(debs, root):
+    shutil.copy(tarball(), root.path / "root")
+    rpms = {}
+    for line in root.run(RPM, VERSION).stdout.splitlines():
+        name, mode, path = line.split("\t")
+        if not mode.startswith("d"):
+            rpms.setdefault(RPM_NAMES.get(name, name), []).append(path)
+    assert set(rpms) == set(debs), rpms
+    for name, path in debs.items():
+        listed = subprocess.run(["dpkg-deb", "-c", path], capture_output=True, text=True,
+                                check=True, timeout=60).stdout.splitlines()
+        # Mode, owner, size, date, time, path, and the target of a link.
+        files_of = [line.split()[5][1:] for line in listed if not line.startswith("d")]
+        assert parts(rpms[name]) == parts(files_of), name
+
+
 # Builds an LLD as an author outside the tree does.
 LLD = """
 mkdir /tmp/lld && cd /tmp/lld
@@ -93,6 +138,7 @@ def check(suite, folder):
         keep.mkdir()
         for path in debs.values():
             shutil.copy(path, keep)
+        rpms_have_the_files_of(debs, builder)
         # The same source gives the same bytes.
         shutil.rmtree(builder.path / f"root/smq-{VERSION}")
         for name, path in built(builder, VERSION).items():
