@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -218,6 +219,24 @@ def test_all_files_have_the_same_version(installed):
     library = os.path.realpath(installed / "lib/libsmq.so")
     assert os.path.basename(library) == f"libsmq.so.1.{version}"
     assert f'"libsmq {version}"' in (LIBSMQ / "libsmq.3").read_text(encoding="ascii")
+
+
+def test_pip_installs_the_python_module(installed, tmp_path):
+    """Without the network: setuptools and cffi are Debian's. pip builds in the folder of the
+    sources."""
+    python = tmp_path / "venv/bin/python"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages",
+                    tmp_path / "venv"], check=True, timeout=TIMEOUT)
+    shutil.copytree(LIBSMQ / "python", tmp_path / "source")
+    subprocess.run([python, "-m", "pip", "install", "-q", "--no-index", "--no-build-isolation",
+                    tmp_path / "source"], check=True, timeout=TIMEOUT)
+    done = subprocess.run(
+        [python, "-c", "import smq; print(smq.__file__, smq.__version__, smq.library_version())"],
+        env={"LD_LIBRARY_PATH": f"{installed}/lib"}, cwd=tmp_path, capture_output=True, text=True,
+        check=True, timeout=TIMEOUT)
+    path, version, library = done.stdout.split()
+    assert path.startswith(f"{tmp_path}/venv/lib/") and version == library
+    assert list(tmp_path.glob("venv/lib/*/site-packages/smq/py.typed"))
 
 
 # The Python module with a library that has no device. Each line must hold.
