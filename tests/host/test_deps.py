@@ -3,6 +3,7 @@
 nothing. Programs in place of dpkg-query and apt-get: no package is installed, and none is
 changed."""
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -48,6 +49,22 @@ def test_known_groups_are_installed(deps):
     assert calls[1].endswith(" dkms mmdebstrap")
     assert deps("missing", "dkms")[0].stdout == "dkms\nmmdebstrap\n"
     assert deps("line", "dkms")[0].stdout.endswith("--no-install-recommends dkms mmdebstrap\n")
+
+
+# Packages that provide what the build asks for by another name.
+PROVIDERS = {"debhelper-compat": "debhelper", "dh-sequence-dkms": "dh-dkms",
+             "dh-sequence-python3": "dh-python", "linux-headers-generic": "linux-headers-amd64",
+             "pkgconf": "pkg-config"}
+
+
+def test_groups_for_the_packages_have_what_their_build_needs(deps):
+    """These two groups are the ones that docs/installing.md names for make deb."""
+    source = (TOP / "debian/control").read_text(encoding="ascii").partition("\n\n")[0]
+    lists = re.findall(r"^Build-Depends[\w-]*:((?:.*\n)(?: .*\n)*)", source, re.M)
+    names = re.findall(r"([a-z][a-z0-9.+-]*)(?: \(.*?\))?,?\n", "".join(lists))
+    assert len(lists) == 2 and len(names) > 12
+    listed = deps("line", "build", "packages")[0].stdout.split()
+    assert not {PROVIDERS.get(name, name) for name in names} - set(listed)
 
 
 def test_unknown_command_is_refused(deps):
