@@ -52,7 +52,7 @@ void smq_policy_init_host(struct smq_host *host);
 void smq_policy_wait_for_change(struct smq_host *host);
 void smq_policy_stop_host(struct smq_host *host);
 
-/* use.c */
+/* policy_use.c */
 void smq_use_init_host(struct smq_host *host);
 void smq_use_swap(struct smq_host *host, struct smq_policy *policy);
 void smq_use_commit_all(struct smq_host *host, bool reset);

@@ -3,7 +3,7 @@
 #include <linux/export.h>
 
 #include "core.h"
-#include "seen.h"
+#include "policy_cmd.h"
 #include "smq.h"
 #include "trace.h"
 #include "wait.h"

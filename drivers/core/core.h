@@ -14,7 +14,7 @@
 #include "eh.h"
 #include "fault.h"
 #include "hold.h"
-#include "move.h"
+#include "policy_move.h"
 
 /**
  * struct smq_host_core - the layer's own part of a host

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Lists of held commands. A command leaves its list under the list's lock: the dispatcher, error
- * handling, or the look at held commands takes it off. The dispatcher takes a command and gives it
+ * handling, or the scan of held commands takes it off. The dispatcher takes a command and gives it
  * to the LLD inside one RCU read-side section. So after a grace period error handling finds a
  * command held, with the LLD, or ended.
  */
@@ -28,8 +28,8 @@ void smq_hold_add(struct smq_hold *hold, struct smq_cmd *cmd, bool first)
 	WRITE_ONCE(seen->held_in, hold);
 	/* Release: error handling reads the fields above once it sees SMQ_HELD. */
 	atomic_set_release(&cmd->state, SMQ_HELD);
-	if (!delayed_work_pending(&all->look))
-		queue_delayed_work(all->wq, &all->look, SMQ_HOLD_LOOK);
+	if (!delayed_work_pending(&all->scan))
+		queue_delayed_work(all->wq, &all->scan, SMQ_HOLD_SCAN);
 }
 EXPORT_SYMBOL_GPL(smq_hold_add);
 
@@ -251,10 +251,10 @@ int smq_holds_init_host(struct smq_host *host)
 	return all->wq ? 0 : -ENOMEM;
 }
 
-/* Stops the look. The host has no command left. Context: may sleep. */
+/* Stops the scan. The host has no command left. Context: may sleep. */
 void smq_holds_stop_host(struct smq_host *host)
 {
-	cancel_delayed_work_sync(&host->core->hold.look);
+	cancel_delayed_work_sync(&host->core->hold.scan);
 }
 
 void smq_holds_free_host(struct smq_host *host)

@@ -17,16 +17,16 @@
 /* Time until a full device or hardware queue is tried again, if no completion comes first. */
 #define SMQ_HOLD_RETRY_NS	(3 * NSEC_PER_MSEC)
 
-/* Time between two looks at held commands, in jiffies. */
-#define SMQ_HOLD_LOOK	msecs_to_jiffies(20)
+/* Time between two scans, in jiffies. */
+#define SMQ_HOLD_SCAN	msecs_to_jiffies(20)
 
 /**
  * struct smq_host_holds - all held commands of a host
  * @lock: protects @lists, and a LUN that smq_lun_room() uses from smq_sdev_destroy()
  * @lists: each struct smq_hold of the host
- * @wq: runs the work items of the lists, and @look; WQ_HIGHPRI, so that these do not wait behind
+ * @wq: runs the work items of the lists, and @scan; WQ_HIGHPRI, so that these do not wait behind
  *	deferred commands, which may use the CPU for long in its workers of normal priority
- * @look: returns commands to the mid-layer; runs while any command is held
+ * @scan: returns commands to the mid-layer; runs while any command is held
  *
  * Lives as long as the host.
  */
@@ -34,7 +34,7 @@ struct smq_host_holds {
 	spinlock_t lock;	/* see above */
 	struct list_head lists;
 	struct workqueue_struct *wq;
-	struct delayed_work look;
+	struct delayed_work scan;
 };
 
 int smq_holds_init_host(struct smq_host *host);

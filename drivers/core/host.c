@@ -181,7 +181,7 @@ static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl
 	mutex_init(&core->eh.lock);
 	smq_faults_init_host(host, tmpl->enter, smq_cmd_end);
 	smq_policy_init_host(host);
-	INIT_DELAYED_WORK(&core->hold.look, smq_wait_look);
+	INIT_DELAYED_WORK(&core->hold.scan, smq_hold_scan);
 	err = smq_holds_init_host(host);
 	if (err)
 		return err;

@@ -18,7 +18,7 @@ extern const struct attribute_group smq_fault_group;
 int smq_configfs_init(void);
 void smq_configfs_exit(void);
 
-/* verdict.c */
+/* policy_path.c */
 bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st);
 void smq_policy_taken(struct smq_cmd *cmd);
 

@@ -11,7 +11,7 @@
 #include <linux/rcupdate.h>
 #include <linux/string.h>
 
-#include "seen.h"
+#include "policy_cmd.h"
 #include "wait.h"
 
 /* How many commands of a full hardware queue are given to the LLD in one go. */
@@ -252,7 +252,7 @@ static void smq_wait_grant_listed(struct smq_depth *depth, struct smq_policy_lun
 		 * its @listed.
 		 */
 		atomic_dec_return(&depth->inflight);
-		/* The same for a command that the look has moved to the LUN's own list. */
+		/* The same for a command that the scan has moved to the LUN's own list. */
 		if (READ_ONCE(depth->wait.nr))
 			smq_hold_kick(&depth->wait);
 	}

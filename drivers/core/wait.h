@@ -8,8 +8,8 @@
 
 #include "core.h"
 
-/* look.c */
-void smq_wait_look(struct work_struct *work);
+/* hold_scan.c */
+void smq_hold_scan(struct work_struct *work);
 
 /* wait.c */
 void smq_wait_dispatch_lun(struct smq_hold *hold);

@@ -29,7 +29,7 @@ int smq_eh_target_reset(struct scsi_cmnd *scmd);
 int smq_eh_host_reset(struct scsi_cmnd *scmd);
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
 
-/* The calls of the effective policy for a command (drivers/core/verdict.c). */
+/* The calls of the effective policy for a command (drivers/core/policy_path.c). */
 struct smq_policy *smq_policy_passes(struct smq_hwq *hwq);
 struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last);
 void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq);

@@ -10,7 +10,7 @@
  *
  * Threads: sN: a CPU that queues N commands, one after the other, on hardware queue 0; sN@H: on
  * hardware queue H. abort=C: the mid-layer aborts command C at any time. reset: a host reset at any
- * time; reset=other: a reset of another LUN. look: a look at held commands; all of them have
+ * time; reset=other: a reset of another LUN. scan: a scan of held commands; all of them have
  * exceeded the hold bound. switch: the host changes from its policy to "direct". choose: with
  * later=1, the host chooses its policy. offline: the last CPU of hardware queue 1 goes offline.
  * show=H: reads how many commands hardware queue H has.
@@ -249,12 +249,12 @@ static void resetter(int other)
 	world.quiet = false;
 }
 
-/* smq_wait_look(). */
-static void looker(int unused)
+/* smq_hold_scan(). */
+static void scanner(int unused)
 {
-	struct smq_wait_look look = { 0 };
+	struct smq_hold_scan scan = { 0 };
 
-	blk_mq_tagset_busy_iter(&world.shost.tag_set, smq_wait_look_at, &look);
+	blk_mq_tagset_busy_iter(&world.shost.tag_set, smq_hold_scan_at, &scan);
 }
 
 static bool is_lowered(long unused)
@@ -522,8 +522,8 @@ static bool parse_thread(const char *word)
 		thread(resetter, 1);
 	} else if (!strcmp(word, "choose")) {
 		thread(chooser, 0);
-	} else if (!strcmp(word, "look")) {
-		thread(looker, 0);
+	} else if (!strcmp(word, "scan")) {
+		thread(scanner, 0);
 	} else if (!strcmp(word, "switch")) {
 		thread(switcher, 0);
 	} else if (sscanf(word, "show=%d", &nr) == 1) {

@@ -21,7 +21,7 @@ static int number(const struct smq_cmd *cmd)
 /* Whether a thread takes held commands back. */
 static bool takes_back(void)
 {
-	return has_thread(aborter) || has_thread(resetter) || has_thread(looker);
+	return has_thread(aborter) || has_thread(resetter) || has_thread(scanner);
 }
 
 /* Whether a thread changes the policy. */
@@ -291,13 +291,13 @@ static void smq_hold_kick(struct smq_hold *hold)
 	hold->work.pending = true;
 }
 
-struct smq_wait_look;
+struct smq_hold_scan;
 
 /*
- * The model has no clock: at every look the hold bound of each command counts as expired, or, with
+ * The model has no clock: at every scan the hold bound of each command counts as expired, or, with
  * inactive=1, that of none.
  */
-static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
+static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_hold_scan *scan)
 {
 	return !set.inactive;
 }

@@ -128,7 +128,7 @@ struct smq_host_holds {
 	spinlock_t lock;	/* protects lists */
 	struct list_head lists;
 	int wq;
-	struct delayed_work look;
+	struct delayed_work scan;
 };
 
 struct smq_host_eh {
@@ -237,7 +237,7 @@ static struct {
 } set = { .depth = 1, .hwqs = 1, .ring = CMDS, .timer = 1, .policy = "pass" };
 
 static void aborter(int nr);
-static void looker(int unused);
+static void scanner(int unused);
 static void resetter(int other);
 static void switcher(int unused);
 static void chooser(int unused);

@@ -5,7 +5,7 @@ import core_world
 import pytest
 
 DEPTH, WAIT = "drivers/core/depth.h", "drivers/core/wait.c"
-VERDICT, SEEN = "drivers/core/verdict.c", "drivers/core/seen.h"
+VERDICT, SEEN = "drivers/core/policy_path.c", "drivers/core/policy_cmd.h"
 
 
 # See core_explore.c. "listed": a policy that chooses the command that gets room, as prio does.

@@ -7,7 +7,7 @@ import core_world
 import pytest
 
 WAIT, WAIT_H = "drivers/core/wait.c", "drivers/core/wait.h"
-CMD, EH, VERDICT = "drivers/core/cmd.c", "drivers/core/eh.c", "drivers/core/verdict.c"
+CMD, EH, VERDICT = "drivers/core/cmd.c", "drivers/core/eh.c", "drivers/core/policy_path.c"
 FULL = "policy=none ring=1 timer=0 "
 
 
@@ -20,7 +20,7 @@ FULL = "policy=none ring=1 timer=0 "
     (FULL + "at_once=1 waited=1 s1 s1 s1", 10000),  # waiting commands end inside queue_cmd
     (FULL + "s1 s1 abort=0", 1000),
     (FULL + "s1 s1 reset", 1000),
-    (FULL + "s1 s1 look", 1000),
+    (FULL + "s1 s1 scan", 1000),
     ("policy=none alone=2 s1", 10),                 # room comes without a completion
     ("policy=none busy=2 s1 s1", 1000),
     ("policy=steer hwqs=2 threshold=4 ring=1 timer=0 s1@0 s1@0 s1@1", 1000),

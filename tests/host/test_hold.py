@@ -5,8 +5,8 @@ This exploration must also find each planted mistake."""
 import core_world
 import pytest
 
-HOLD, WAIT, LOOK = "drivers/core/hold.c", "drivers/core/wait.c", "drivers/core/look.c"
-EH, CMD, USE = "drivers/core/eh.c", "drivers/core/cmd.c", "drivers/core/use.c"
+HOLD, WAIT, SCAN = "drivers/core/hold.c", "drivers/core/wait.c", "drivers/core/hold_scan.c"
+EH, CMD, USE = "drivers/core/eh.c", "drivers/core/cmd.c", "drivers/core/policy_use.c"
 OBJECTS = "include/smq/objects.h"
 
 
@@ -19,19 +19,19 @@ OBJECTS = "include/smq/objects.h"
     ("policy=hold s1 abort=0 reset", 5000),
     ("policy=hold depth=2 s1 s1 reset", 20000),
     ("policy=hold depth=2 s1 s1 reset=other", 10000),
-    ("policy=hold s1 look abort=0", 1000),
-    ("policy=hold s1 look reset", 5000),
-    ("policy=hold depth=2 s1 s1 look", 10000),
+    ("policy=hold s1 scan abort=0", 1000),
+    ("policy=hold s1 scan reset", 5000),
+    ("policy=hold depth=2 s1 s1 scan", 10000),
     ("policy=hold busy=1 depth=2 s1 s1 abort=1", 10000),    # the command is held in a second list
     ("policy=hold device_busy=1 depth=2 s1 s1 abort=1", 10000),
     ("policy=hold full=1 s1 abort=0", 500),
     ("policy=listed s1 s1 abort=1", 10000),
-    ("policy=listed s1 s1 look", 10000),
-    ("policy=listed inactive=1 s1 s1 look", 5000),
-    ("policy=listed inactive=1 s1 s1 look abort=1", 50000),
-    ("policy=listed inactive=1 depth=2 s1 s1 look reset", 20000),
+    ("policy=listed s1 s1 scan", 10000),
+    ("policy=listed inactive=1 s1 s1 scan", 5000),
+    ("policy=listed inactive=1 s1 s1 scan abort=1", 50000),
+    ("policy=listed inactive=1 depth=2 s1 s1 scan reset", 20000),
     ("s1 s1 abort=1", 10000),
-    ("s1 abort=0 reset look", 5000),
+    ("s1 abort=0 reset scan", 5000),
     ("policy=hold depth=2 s1 s1 switch", 5000),
     ("enter=1 depth=2 s1 s1", 500),                 # commands end before queue_cmd returns
     ("enter=1 s1 abort=0", 200),
@@ -59,7 +59,7 @@ PLANTED = {
     held = seen->held_in == hold;
 """, """
     held = true;
-""", "policy=hold s1 look", "list_empty"),
+""", "policy=hold s1 scan", "list_empty"),
     "a command is taken although error handling has it": (HOLD, """
         if (smq_cmd_in_eh(cmd))
             continue;
@@ -129,18 +129,18 @@ PLANTED = {
     "a command that moves to its LUN's list finds no room, which is then given back": (WAIT, """
         if (READ_ONCE(depth->wait.nr))
             smq_hold_kick(&depth->wait);
-""", "", "policy=listed inactive=1 s1 s1 look", STRANDED),
-    "a command that the look returns is not marked": (LOOK, """
+""", "", "policy=listed inactive=1 s1 s1 scan", STRANDED),
+    "a command that the scan returns is not marked": (SCAN, """
         smq_hold_take_back(cmd, SMQ_RETURNING)) {
 """, """
         smq_hold_take_back(cmd, SMQ_OWNED)) {
-""", "policy=hold s1 look reset", ""),
-    "a command that error handling owns is returned": (LOOK, """
-    if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
+""", "policy=hold s1 scan reset", ""),
+    "a command that error handling owns is returned": (SCAN, """
+    if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, scan) &&
         smq_hold_take_back(cmd, SMQ_RETURNING)) {
 """, """
-    if (smq_wait_is_over(cmd, look)) {
-""", "policy=hold s1 look abort=0", ""),
+    if (smq_wait_is_over(cmd, scan)) {
+""", "policy=hold s1 scan abort=0", ""),
     "a command is held again although error handling has it": (WAIT, """
     held = !smq_cmd_in_eh(cmd);
 """, """

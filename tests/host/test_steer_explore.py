@@ -5,8 +5,8 @@ each planted mistake."""
 import core_world
 import pytest
 
-STEER, MOVE = "drivers/policy/steer.c", "drivers/core/move.c"
-VERDICT = "drivers/core/verdict.c"
+STEER, MOVE = "drivers/policy/steer.c", "drivers/core/policy_move.c"
+VERDICT = "drivers/core/policy_path.c"
 ON = "policy=steer hwqs=2 threshold=0 on=1 "
 
 

@@ -15,7 +15,7 @@
 #include <linux/slab.h>
 
 #include "core.h"
-#include "seen.h"
+#include "policy_cmd.h"
 
 /* How often the CPU hotplug state checks for foreign commands, in ms. */
 #define SMQ_MOVE_POLL_MS	5

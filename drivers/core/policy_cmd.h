@@ -3,8 +3,8 @@
  * Commands that a policy has seen. From smq_seen_begin() to smq_seen_end() such a command has a
  * struct smq_policy_cmd, and a reference to the policy.
  */
-#ifndef SMQ_CORE_SEEN_H
-#define SMQ_CORE_SEEN_H
+#ifndef SMQ_CORE_POLICY_CMD_H
+#define SMQ_CORE_POLICY_CMD_H
 
 #include <smq/policy.h>
 
@@ -115,4 +115,4 @@ static inline bool smq_host_holds(struct smq_host *host)
 	return policy && policy->ops->holds;
 }
 
-#endif /* SMQ_CORE_SEEN_H */
+#endif /* SMQ_CORE_POLICY_CMD_H */

@@ -9,7 +9,7 @@
 #include <linux/rcupdate.h>
 
 #include "../policy/builtin.h"
-#include "seen.h"
+#include "policy_cmd.h"
 #include "smq.h"
 #include "wait.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The look at held commands, every 20 ms. It returns some of them to the mid-layer, which decides
+ * The scan of held commands, every 20 ms. It returns some of them to the mid-layer, which decides
  * what happens to them. If a policy still holds commands while their request queue is being
- * drained, the look starts their dispatch.
+ * drained, the scan starts their dispatch.
  */
 #include <linux/blk-mq.h>
 #include <linux/rcupdate.h>
@@ -10,17 +10,17 @@
 #include "trace.h"
 #include "wait.h"
 
-/* State of one look at held commands. */
-struct smq_wait_look {
+/* State of one scan of held commands. */
+struct smq_hold_scan {
 	bool recovers;	/* the host is in recovery */
-	bool held;	/* the look has left a command in its list */
+	bool held;	/* the scan has left a command in its list */
 };
 
 /*
  * Whether a held command must go back to the mid-layer: it was held for the hold bound, its
  * LUN is being removed or is blocked, or the error handler waits for it.
  */
-static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *look)
+static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_hold_scan *scan)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	const struct smq_policy_cmd *seen = READ_ONCE(cmd->seen);
@@ -30,7 +30,7 @@ static bool smq_wait_is_over(struct smq_cmd *cmd, const struct smq_wait_look *lo
 	unsigned long bound = ms ? msecs_to_jiffies(ms) :
 		min_t(unsigned long, SMQ_HOLD_BOUND, scsi_cmd_to_rq(scmd)->timeout / 4);
 
-	if (look->recovers || (state != SDEV_RUNNING && state != SDEV_QUIESCE &&
+	if (scan->recovers || (state != SDEV_RUNNING && state != SDEV_QUIESCE &&
 			       state != SDEV_CREATED))
 		return true;
 	/*
@@ -113,20 +113,20 @@ static void smq_wait_drain(struct smq_cmd *cmd)
 	}
 }
 
-static bool smq_wait_look_at(struct request *rq, void *data)
+static bool smq_hold_scan_at(struct request *rq, void *data)
 {
 	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
-	struct smq_wait_look *look = data;
+	struct smq_hold_scan *scan = data;
 
 	if (atomic_read_acquire(&cmd->state) != SMQ_HELD)
 		return true;
 	rcu_read_lock();
 	/* If error handling has the command, error handling ends it. */
-	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, look) &&
+	if (!smq_cmd_in_eh(cmd) && smq_wait_is_over(cmd, scan) &&
 	    smq_hold_take_back(cmd, SMQ_RETURNING)) {
 		smq_wait_give_back(cmd);
 	} else {
-		look->held = true;
+		scan->held = true;
 		smq_wait_drain(cmd);
 	}
 	rcu_read_unlock();
@@ -138,16 +138,16 @@ static bool smq_wait_look_at(struct request *rq, void *data)
  * the removal of a LUN begins to wait for the LUN's commands, or when the error handler begins to
  * wait for all commands of the host.
  */
-void smq_wait_look(struct work_struct *work)
+void smq_hold_scan(struct work_struct *work)
 {
 	struct smq_host_core *core = container_of(to_delayed_work(work), struct smq_host_core,
-						  hold.look);
+						  hold.scan);
 	struct Scsi_Host *shost = core->host->shost;
-	struct smq_wait_look look = {};
+	struct smq_hold_scan scan = {};
 
 	/* A reset by ioctl looks like recovery, but ends held commands itself. */
-	look.recovers = scsi_host_in_recovery(shost) && !shost->tmf_in_progress;
-	blk_mq_tagset_busy_iter(&shost->tag_set, smq_wait_look_at, &look);
-	if (look.held)
-		queue_delayed_work(core->hold.wq, &core->hold.look, SMQ_HOLD_LOOK);
+	scan.recovers = scsi_host_in_recovery(shost) && !shost->tmf_in_progress;
+	blk_mq_tagset_busy_iter(&shost->tag_set, smq_hold_scan_at, &scan);
+	if (scan.held)
+		queue_delayed_work(core->hold.wq, &core->hold.scan, SMQ_HOLD_SCAN);
 }

@@ -3,8 +3,8 @@
  * Commands that a policy gives to another hardware queue than the block layer's: foreign
  * commands of that queue.
  */
-#ifndef SMQ_CORE_MOVE_H
-#define SMQ_CORE_MOVE_H
+#ifndef SMQ_CORE_POLICY_MOVE_H
+#define SMQ_CORE_POLICY_MOVE_H
 
 #include <linux/atomic.h>
 #include <linux/list.h>
@@ -48,4 +48,4 @@ void smq_move(struct smq_cmd *cmd, struct smq_hwq *to);
 void smq_move_home(struct smq_cmd *cmd);
 void smq_move_end(struct smq_cmd *cmd);
 
-#endif /* SMQ_CORE_MOVE_H */
+#endif /* SMQ_CORE_POLICY_MOVE_H */
