@@ -11,13 +11,15 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "collect.h"
+#include "screen.h"
 #include "show.h"
+#include "table.h"
 
 /* As in sg_io. */
 #define EXIT_GOOD	0
 #define EXIT_USAGE	2
 #define EXIT_OUTPUT	3
+#define EXIT_RECORDING	4
 #define EXIT_SIGNAL	128
 
 enum {
@@ -25,16 +27,8 @@ enum {
 	KEY_VIEW,
 	KEY_SORT,
 	KEY_SYSFS,
-};
-
-struct options {
-	bool json;
-	bool sysfs;
-	double interval;
-	unsigned long count;	/* 0: until a signal */
-	const char *filter;
-	enum view view;
-	enum sort sort;
+	KEY_RECORD,
+	KEY_REPLAY,
 };
 
 const char *argp_program_version = "smqtop " VERSION;
@@ -83,10 +77,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_ONCE:
+		o->text = true;
 		o->count = 1;
 		return 0;
 	case KEY_SYSFS:
 		o->sysfs = true;
+		return 0;
+	case KEY_RECORD:
+		o->record = arg;
+		return 0;
+	case KEY_REPLAY:
+		o->replay = arg;
 		return 0;
 	case 'j':
 		o->json = true;
@@ -106,6 +107,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_SORT:
 		o->sort = find_name(state, arg, sort_names, SORTS);
 		return 0;
+	case ARGP_KEY_END:
+		if (o->replay && o->record)
+			argp_error(state, "--replay and --record exclude each other");
+		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s': there are only options", arg);
 		return 0;
@@ -115,20 +120,22 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 static void print_text(const struct rows *rows, double seconds)
 {
-	char line[SHOW_LINE];
+	char line[TABLE_LINE];
 	unsigned int i;
 
-	show_head(rows->view, line, sizeof(line));
+	table_head(rows->view, line, sizeof(line));
 	puts(line);
 	for (i = 0; i < rows->nr; i++) {
-		show_row(rows->view, &rows->row[i], seconds, line, sizeof(line));
+		table_row(rows->view, &rows->row[i], seconds, line, sizeof(line));
 		puts(line);
 	}
 }
 
-static void print(struct collector *c, const struct options *o)
+/* False if standard output cannot be written. */
+static bool print(const struct frame *frame, const struct options *o)
 {
-	struct rows *rows = &c->now[o->view], shown = *rows;
+	const struct rows *rows = &frame->rows[o->view];
+	struct rows shown = *rows;
 	struct json_object *json;
 
 	/* The collector compares the next rows with all of these, in any order. */
@@ -140,14 +147,15 @@ static void print(struct collector *c, const struct options *o)
 		rows_filter(&shown, o->filter);
 	rows_sort(&shown, o->sort, SORT_IOPS);
 	if (o->json) {
-		json = show_json(&shown, c->seconds, c->watch);
+		json = show_json(frame, &shown);
 		puts(json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN |
 						    JSON_C_TO_STRING_NOSLASHESCAPE));
 		json_object_put(json);
 	} else {
-		print_text(&shown, c->seconds);
+		print_text(&shown, frame->seconds);
 	}
 	free(shown.row);
+	return !fflush(stdout);
 }
 
 /* Waits for the end of the interval. Returns the signal that ends smqtop, or 0. */
@@ -161,7 +169,7 @@ static int wait_interval(int signals, double seconds)
 	return 0;
 }
 
-static int open_signals(void)
+static int open_signals(bool screen)
 {
 	sigset_t set;
 
@@ -169,37 +177,92 @@ static int open_signals(void)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	if (screen) {
+		sigaddset(&set, SIGTSTP);
+		sigaddset(&set, SIGCONT);
+		sigaddset(&set, SIGWINCH);
+	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-static int run(const struct options *o)
+/* False if that is not possible, after a message. */
+static bool open_source(struct source *s, const struct options *o)
 {
-	int signals = open_signals(), got = 0;
-	struct collector c;
 	struct watch *w = NULL;
-	unsigned long n;
 	char why[256];
 
+	if (o->replay) {
+		s->replay = replay_open(o->replay);
+		return s->replay;
+	}
+	if (o->record) {
+		s->record_path = o->record;
+		s->record = fopen(o->record, "we");
+		if (!s->record) {
+			warn("%s", o->record);
+			return false;
+		}
+	}
 	if (!o->sysfs)
 		w = watch_open(why, sizeof(why));
 	if (!w && !o->sysfs)
 		warnx("%s: showing what sysfs has, without times", why);
-	collect_begin(&c, w);
-	for (n = 0; !got && (!o->count || n < o->count); n++) {
-		got = wait_interval(signals, o->interval);
+	collect_begin(&s->live, w);
+	return true;
+}
+
+/* Prints each interval; a recording's without waiting. */
+static int run_text(struct source *s, const struct options *o, int signals)
+{
+	int got, status = EXIT_GOOD;
+	bool first = s->replay;
+	unsigned long n;
+
+	for (n = 0; !o->count || n < o->count; n++) {
+		got = wait_interval(signals, s->replay ? 0 : o->interval);
 		if (got)
-			break;
-		collect(&c);
-		print(&c, o);
-		if (fflush(stdout)) {
+			return EXIT_SIGNAL + got;
+		if (first) {
+			source_seek(s, 0);
+			first = false;
+		} else {
+			switch (source_next(s)) {
+			case SOURCE_END:
+				return status;
+			case SOURCE_FAILED:
+				warn("%s", s->record_path);
+				return EXIT_OUTPUT;
+			case SOURCE_NEXT:
+				break;
+			}
+		}
+		if (s->damaged) {
+			warnx("%s: line %u is damaged", o->replay, s->line + 1);
+			status = EXIT_RECORDING;
+		} else if (!print(&s->frame, o)) {
 			warn("standard output");
-			collect_end(&c);
 			return EXIT_OUTPUT;
 		}
 	}
-	collect_end(&c);
-	return got ? EXIT_SIGNAL + got : EXIT_GOOD;
+	return status;
+}
+
+static int run(const struct options *o)
+{
+	bool screen = !o->text && !o->json && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
+		screen_possible();
+	int signals = open_signals(screen), status;
+	struct source s = {};
+
+	if (!open_source(&s, o))
+		return o->replay ? EXIT_RECORDING : EXIT_OUTPUT;
+	status = screen ? screen_run(&s, o, signals) : run_text(&s, o, signals);
+	if (!source_close(&s)) {
+		warn("%s", o->record);
+		return EXIT_OUTPUT;
+	}
+	return status;
 }
 
 int main(int argc, char **argv)
@@ -209,6 +272,9 @@ int main(int argc, char **argv)
 		{ "json", 'j', NULL, 0, "A line with a JSON object per interval", 0 },
 		{ "sysfs", KEY_SYSFS, NULL, 0,
 		  "Show only what sysfs counts, without times: costs commands nothing", 0 },
+		{ "record", KEY_RECORD, "FILE", 0, "Also write all views of each interval to FILE",
+		  0 },
+		{ "replay", KEY_REPLAY, "FILE", 0, "Show a recording in place of this machine", 0 },
 		{ "interval", 'i', "SECONDS", 0, "Length of an interval; 1 if not given", 0 },
 		{ "count", 'c', "N", 0, "End after N intervals", 0 },
 		{ "filter", 'f', "TEXT", 0,
@@ -223,9 +289,10 @@ int main(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
-		.doc = "Show what the SCSI hosts of this machine do."
-			"\vExit status: 0; 2 bad option; 3 the output cannot be written; 128+N ended "
-			"by signal N.",
+		.doc = "Show what the SCSI hosts of this machine do: on a screen, or with --once, "
+			"--json or without a terminal as text."
+			"\vExit status: 0; 2 bad option; 3 an output cannot be written; 4 a recording "
+			"cannot be read; 128+N ended by signal N.",
 	};
 	struct options o = { .interval = 1, .view = VIEW_LUNS, .sort = SORT_P99 };
 

@@ -14,15 +14,10 @@ const char *const sort_names[SORTS] = {
 	"name", "iops", "mbps", "inflight", "p50", "p90", "p99", "p999", "queue", "size", "errors",
 };
 
-struct row *rows_get(struct rows *rows, const char *name, const char *label)
+struct row *rows_add(struct rows *rows, const char *name, const char *label)
 {
 	struct row *row;
-	unsigned int i;
 
-	/* The last ones first: rows are mostly asked for one after the other. */
-	for (i = rows->nr; i-- > 0;)
-		if (!strcmp(rows->row[i].name, name) && !strcmp(rows->row[i].label, label))
-			return &rows->row[i];
 	if (rows->nr == rows->room) {
 		rows->room = rows->room ? 2 * rows->room : 16;
 		rows->row = realloc(rows->row, rows->room * sizeof(*rows->row));
@@ -34,6 +29,17 @@ struct row *rows_get(struct rows *rows, const char *name, const char *label)
 	snprintf(row->name, sizeof(row->name), "%s", name);
 	snprintf(row->label, sizeof(row->label), "%s", label);
 	return row;
+}
+
+struct row *rows_get(struct rows *rows, const char *name, const char *label)
+{
+	unsigned int i;
+
+	/* The last ones first: rows are mostly asked for one after the other. */
+	for (i = rows->nr; i-- > 0;)
+		if (!strcmp(rows->row[i].name, name) && !strcmp(rows->row[i].label, label))
+			return &rows->row[i];
+	return rows_add(rows, name, label);
 }
 
 static void add_counters(struct totals *t, const struct counters *c)

@@ -99,6 +99,8 @@ void rows_filter(struct rows *rows, const char *pattern);
 /* The largest first, names in their order; rows that are equal by @first are sorted by @second. */
 void rows_sort(struct rows *rows, enum sort first, enum sort second);
 
+/* Adds a row. */
+struct row *rows_add(struct rows *rows, const char *name, const char *label);
 /* The row with this name and label, which it adds if there is none. */
 struct row *rows_get(struct rows *rows, const char *name, const char *label);
 

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0
+#include "source.h"
+
+void source_seek(struct source *s, unsigned int line)
+{
+	frame_free(&s->frame);
+	s->line = line;
+	s->damaged = !replay_read(s->replay, line, &s->frame);
+}
+
+enum source_end source_next(struct source *s)
+{
+	if (s->replay) {
+		if (s->line + 1 >= replay_lines(s->replay))
+			return SOURCE_END;
+		source_seek(s, s->line + 1);
+		return SOURCE_NEXT;
+	}
+	collect(&s->live);
+	frame_collected(&s->frame, &s->live);
+	if (s->record && !frame_write(&s->frame, s->record))
+		return SOURCE_FAILED;
+	return SOURCE_NEXT;
+}
+
+bool source_close(struct source *s)
+{
+	bool good = !s->record || !fclose(s->record);
+
+	if (s->replay) {
+		frame_free(&s->frame);
+		replay_close(s->replay);
+	} else {
+		collect_end(&s->live);
+	}
+	return good;
+}
