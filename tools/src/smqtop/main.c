@@ -29,6 +29,7 @@ enum {
 	KEY_SYSFS,
 	KEY_RECORD,
 	KEY_REPLAY,
+	KEY_OPENMETRICS,
 };
 
 const char *argp_program_version = "smqtop " VERSION;
@@ -86,6 +87,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_RECORD:
 		o->record = arg;
 		return 0;
+	case KEY_OPENMETRICS:
+		o->metrics = arg;
+		return 0;
 	case KEY_REPLAY:
 		o->replay = arg;
 		return 0;
@@ -108,8 +112,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->sort = find_name(state, arg, sort_names, SORTS);
 		return 0;
 	case ARGP_KEY_END:
-		if (o->replay && o->record)
-			argp_error(state, "--replay and --record exclude each other");
+		if (o->replay && (o->record || o->metrics))
+			argp_error(state, "--replay cannot be with --record or --openmetrics");
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s': there are only options", arg);
@@ -204,6 +208,7 @@ static bool open_source(struct source *s, const struct options *o)
 			return false;
 		}
 	}
+	s->metrics = o->metrics;
 	if (!o->sysfs)
 		w = watch_open(why, sizeof(why));
 	if (!w && !o->sysfs)
@@ -231,7 +236,7 @@ static int run_text(struct source *s, const struct options *o, int signals)
 			case SOURCE_END:
 				return status;
 			case SOURCE_FAILED:
-				warn("%s", s->record_path);
+				warn("%s", s->failed);
 				return EXIT_OUTPUT;
 			case SOURCE_NEXT:
 				break;
@@ -275,6 +280,9 @@ int main(int argc, char **argv)
 		{ "record", KEY_RECORD, "FILE", 0, "Also write all views of each interval to FILE",
 		  0 },
 		{ "replay", KEY_REPLAY, "FILE", 0, "Show a recording in place of this machine", 0 },
+		{ "openmetrics", KEY_OPENMETRICS, "FILE", 0,
+		  "Also replace FILE by the counters since the begin, in each interval, for "
+		  "node_exporter", 0 },
 		{ "interval", 'i', "SECONDS", 0, "Length of an interval; 1 if not given", 0 },
 		{ "count", 'c', "N", 0, "End after N intervals", 0 },
 		{ "filter", 'f', "TEXT", 0,

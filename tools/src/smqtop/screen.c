@@ -791,7 +791,7 @@ static void next(struct screen *s, int *status)
 		*status = errno;
 		endwin();
 		errno = *status;
-		warn("%s", s->source->record_path);
+		warn("%s", s->source->failed);
 		*status = 3;
 	}
 }

@@ -13,6 +13,7 @@ struct options {
 	unsigned long count;	/* 0: until a signal, or the end of the recording */
 	const char *filter;
 	const char *record;
+	const char *metrics;
 	const char *replay;
 	enum view view;
 	enum sort sort;

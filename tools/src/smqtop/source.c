@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "source.h"
 
+#include "metrics.h"
+
 void source_seek(struct source *s, unsigned int line)
 {
 	frame_free(&s->frame);
@@ -18,9 +20,12 @@ enum source_end source_next(struct source *s)
 	}
 	collect(&s->live);
 	frame_collected(&s->frame, &s->live);
+	s->failed = NULL;
 	if (s->record && !frame_write(&s->frame, s->record))
-		return SOURCE_FAILED;
-	return SOURCE_NEXT;
+		s->failed = s->record_path;
+	else if (s->metrics && !metrics_write(&s->frame, s->metrics))
+		s->failed = s->metrics;
+	return s->failed ? SOURCE_FAILED : SOURCE_NEXT;
 }
 
 bool source_close(struct source *s)

@@ -14,6 +14,8 @@
  * @frame: the last interval
  * @record: receives the intervals; NULL: none
  * @record_path: its name
+ * @metrics: file that receives the counters; NULL: none
+ * @failed: the file that cannot be written
  */
 struct source {
 	struct collector live;
@@ -23,12 +25,14 @@ struct source {
 	struct frame frame;
 	FILE *record;
 	const char *record_path;
+	const char *metrics;
+	const char *failed;
 };
 
 enum source_end {
 	SOURCE_NEXT,		/* there is an interval */
 	SOURCE_END,		/* the recording has no other one */
-	SOURCE_FAILED,		/* a file cannot be written; errno says why */
+	SOURCE_FAILED,		/* @failed cannot be written; errno says why */
 };
 
 /* Ends an interval of this machine, or reads the next one of the recording. */
