@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "heat.h"
+#include "settings.h"
 #include "table.h"
 
 #define LEAST_LINES	6
@@ -24,8 +25,9 @@
 #define KEY_ESCAPE	27
 #define PATH_TEXT	160
 
-enum mode { MODE_TABLE, MODE_HELP, MODE_HEAT };
-enum question { ASK_NOTHING, ASK_FILTER, ASK_TIME };
+enum mode { MODE_TABLE, MODE_HELP, MODE_HEAT, MODE_SETTINGS };
+/* A setting is asked for twice before it is written. */
+enum question { ASK_NOTHING, ASK_FILTER, ASK_TIME, ASK_VALUE, ASK_ONCE, ASK_TWICE };
 
 /**
  * struct level - a view, on the way from a host to what it does
@@ -62,6 +64,11 @@ struct screen {
 	struct rows shown;
 	char heat_name[ROW_NAME];
 	struct heat heat;
+	unsigned int host;	/* whose settings are shown */
+	struct setting *settings;
+	unsigned int nr_settings;
+	unsigned int setting;	/* the selected one */
+	char value[64];		/* that it shall have */
 	unsigned int heat_line;	/* of the recording, up to which @heat is */
 };
 
@@ -73,6 +80,7 @@ static const char *const help[] = {
 	"s S              first and second sort key",
 	"/                only rows with a text, or that match a pattern; empty: all",
 	"m                latency of the selected LUN over time",
+	"o                policy and settings of an smq host; Enter changes one",
 	"+ -              longer, shorter interval",
 	"p Space          pause, go on",
 	"Left Right < >   recording: one interval back or on, or ten",
@@ -415,6 +423,44 @@ static void draw_heat(struct screen *s)
 	}
 }
 
+static const char *setting_name(const struct screen *s)
+{
+	return s->nr_settings ? s->settings[s->setting].name : "";
+}
+
+/* Reads the settings anew; the selected one stays selected. */
+static void arrange_settings(struct screen *s)
+{
+	char name[sizeof(s->settings->name)];
+	unsigned int i;
+
+	strcpy(name, setting_name(s));
+	free(s->settings);
+	s->nr_settings = settings_read(s->host, &s->settings);
+	for (i = 0, s->setting = 0; i < s->nr_settings; i++)
+		if (!strcmp(s->settings[i].name, name))
+			s->setting = i;
+}
+
+static void draw_settings(struct screen *s)
+{
+	unsigned int i, top = s->setting >= page() ? s->setting - page() + 1 : 0;
+	char text[256], value[sizeof(s->settings->value)];
+
+	snprintf(text, sizeof(text), "host%-24u VALUE", s->host);
+	put(HEAD_LINES - 1, 0, COLS, A_REVERSE, text);
+	for (i = top; i < s->nr_settings && i < top + page(); i++) {
+		const struct setting *one = &s->settings[i];
+
+		cell_copy(value, sizeof(value), one->value);
+		snprintf(text, sizeof(text), "%-28s %s%s", one->name, value,
+			 one->writable && i == s->setting ? "    (Enter changes it)" : "");
+		put(HEAD_LINES + i - top, 0, COLS, i == s->setting ? A_REVERSE : A_NORMAL, text);
+	}
+	if (!s->nr_settings)
+		put(HEAD_LINES, 0, COLS, A_NORMAL, "gone");
+}
+
 static void draw_keys(struct screen *s)
 {
 	static const char *const questions[] = {
@@ -423,7 +469,15 @@ static void draw_keys(struct screen *s)
 	};
 	char text[256];
 
-	if (s->question != ASK_NOTHING)
+	if (s->question == ASK_VALUE)
+		snprintf(text, sizeof(text), "host%u %s: %s", s->host, setting_name(s), s->input);
+	else if (s->question == ASK_ONCE)
+		snprintf(text, sizeof(text), "set %s of host%u to %s? (y or n) ", setting_name(s),
+			 s->host, s->value);
+	else if (s->question == ASK_TWICE)
+		snprintf(text, sizeof(text), "host%u changes at once, also under load: really? "
+			 "(y or n) ", s->host);
+	else if (s->question != ASK_NOTHING)
 		snprintf(text, sizeof(text), "%s%s", questions[s->question], s->input);
 	else if (*s->message)
 		snprintf(text, sizeof(text), "%s", s->message);
@@ -453,6 +507,8 @@ static void draw(struct screen *s)
 		draw_help();
 	else if (s->mode == MODE_HEAT)
 		draw_heat(s);
+	else if (s->mode == MODE_SETTINGS)
+		draw_settings(s);
 	else
 		draw_table(s);
 	draw_keys(s);
@@ -568,6 +624,30 @@ static void show_heat(struct screen *s)
 		s->mode = MODE_HEAT;
 }
 
+static void show_settings(struct screen *s)
+{
+	struct level *l = level(s);
+	const char *name = l->scope;
+
+	if ((l->view == VIEW_HOSTS || l->view == VIEW_LUNS || l->view == VIEW_QUEUES) &&
+	    s->shown.nr)
+		name = s->shown.row[l->at].name;
+	if (s->source->replay) {
+		strcpy(s->message, "a recording has no settings");
+	} else if (!*name) {
+		strcpy(s->message, "select a host first");
+	} else {
+		s->host = host_of(name);
+		s->setting = 0;
+		s->nr_settings = 0;
+		arrange_settings(s);
+		if (s->nr_settings)
+			s->mode = MODE_SETTINGS;
+		else
+			snprintf(s->message, sizeof(s->message), "host%u is no smq host", s->host);
+	}
+}
+
 static void change_interval(struct screen *s, bool longer)
 {
 	static const double steps[] = { 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600 };
@@ -587,18 +667,40 @@ static void change_interval(struct screen *s, bool longer)
 	}
 }
 
+static void change(struct screen *s)
+{
+	int error = settings_write(s->host, setting_name(s), s->value);
+
+	if (error)
+		snprintf(s->message, sizeof(s->message), "%s: %s", s->value, strerror(error));
+	else
+		snprintf(s->message, sizeof(s->message), "%.40s is set", setting_name(s));
+}
+
 static void answer(struct screen *s, int key)
 {
 	size_t used = strlen(s->input);
 
+	if (s->question == ASK_ONCE || s->question == ASK_TWICE) {
+		if (key == 'y' && s->question == ASK_TWICE)
+			change(s);
+		s->question = key == 'y' && s->question == ASK_ONCE ? ASK_TWICE : ASK_NOTHING;
+		return;
+	}
 	if (key == KEY_ESCAPE) {
 		s->question = ASK_NOTHING;
 	} else if (key == '\n' || key == '\r' || key == KEY_ENTER) {
-		if (s->question == ASK_FILTER)
-			strcpy(s->filter, s->input);
-		else if (*s->input)
-			seek_time(s, s->input);
+		enum question asked = s->question;
+
 		s->question = ASK_NOTHING;
+		if (asked == ASK_FILTER) {
+			strcpy(s->filter, s->input);
+		} else if (asked == ASK_VALUE && *s->input) {
+			strcpy(s->value, s->input);
+			s->question = ASK_ONCE;
+		} else if (*s->input) {
+			seek_time(s, s->input);
+		}
 	} else if (key == KEY_BACKSPACE || key == 127 || key == '\b') {
 		s->input[used ? used - 1 : 0] = 0;
 	} else if (key == ('U' & 0x1f)) {
@@ -638,6 +740,30 @@ static void press_in_recording(struct screen *s, int key)
 	}
 }
 
+/* Returns whether the key has a meaning of its own there. */
+static bool press_in_settings(struct screen *s, int key)
+{
+	switch (key) {
+	case KEY_UP:
+	case 'k':
+		s->setting -= s->setting > 0;
+		return true;
+	case KEY_DOWN:
+	case 'j':
+		s->setting += s->setting + 1 < s->nr_settings;
+		return true;
+	case '\n':
+	case '\r':
+	case KEY_ENTER:
+		if (s->nr_settings && s->settings[s->setting].writable)
+			ask(s, ASK_VALUE, "");
+		else
+			strcpy(s->message, "this is a counter");
+		return true;
+	}
+	return false;
+}
+
 /* Returns whether the user ends smqtop. */
 static bool press(struct screen *s, int key)
 {
@@ -652,6 +778,8 @@ static bool press(struct screen *s, int key)
 		go_to_view(s, key - '1');
 		return false;
 	}
+	if (s->mode == MODE_SETTINGS && press_in_settings(s, key))
+		return false;
 	switch (key) {
 	case 'q':
 		return true;
@@ -708,6 +836,9 @@ static bool press(struct screen *s, int key)
 		break;
 	case 'm':
 		show_heat(s);
+		break;
+	case 'o':
+		show_settings(s);
 		break;
 	case '+':
 	case '-':
@@ -809,6 +940,8 @@ static int loop(struct screen *s, unsigned long count, int signals)
 
 	while (status < 0) {
 		arrange(s);
+		if (s->mode == MODE_SETTINGS && s->question == ASK_NOTHING)
+			arrange_settings(s);
 		draw(s);
 		left = end - now();
 		poll(fds, 2, s->paused ? -1 : left > 0 ? left * 1000 + 1 : 0);
@@ -872,5 +1005,6 @@ int screen_run(struct source *source, const struct options *o, int signals)
 	restore();
 	rows_free(&s.shown);
 	heat_free(&s.heat);
+	free(s.settings);
 	return status;
 }
