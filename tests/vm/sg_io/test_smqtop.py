@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -143,17 +144,86 @@ def test_dashes_below_the_least_number_of_commands(disk):
     """Two commands have a median, ten have a p90, a hundred a p99, a thousand a p99.9."""
     for count, known in ((1, []), (2, ["p50"]), (99, ["p50", "p90"]),
                          (1000, ["p50", "p90", "p99", "p999"])):
-        with subprocess.Popen([SMQTOP, "--json", "--interval=3", "--count=1"], text=True,
-                              stdout=subprocess.PIPE) as process:
-            wait_for(lambda: len(programs()) == 2)
-            time.sleep(0.3)
+        with top("luns", "--interval=3") as luns:
             run_json("--count", count, disk.sg, "-", stdin=READ)
-            rows = json.loads(process.communicate(timeout=vmdisk.TIMEOUT)[0])["rows"]
+            rows = luns.interval()["rows"]
         row = next(row for row in rows if row["name"] == disk.hctl)
         assert row["interval"]["done"] == count
         assert [key for key, value in row["device_ns"].items()
                 if value is not None and key != "mean"] == known
         wait_for(lambda: not programs())
+
+
+def test_the_counts_are_right_if_one_command_in_many_is_timed(disk):
+    for option in ("--sample=16", "--counts"):
+        with top("luns", option) as luns, top("opcodes", option) as opcodes:
+            lun, sysfs = row_of(luns, disk), counters(disk)
+            before = opcodes.totals().get(("READ(10)", "28h"), {"total": {"done": 0}})
+            run_json("--depth", 8, "--count", 3000, disk.sg, "-", stdin=READ)
+            got = differences(lun, row_of(luns, disk))
+            after = opcodes.totals()["READ(10)", "28h"]
+            sysfs = differences(sysfs, counters(disk))
+        assert got["done"] == sysfs["iodone"] == 3000, option
+        assert after["total"]["done"] - before["total"]["done"] == 3000, option
+        assert got["bytes"] == 3000 * 4096, option
+
+
+def test_the_last_slow_and_failed_commands(disk):
+    with top("commands", "--slow=20") as commands:
+        set_param("ndelay", 30_000_000)
+        try:
+            run_json(disk.sg, "-", stdin=READ)
+        finally:
+            set_param("delay", 0)
+        run_json("--force", disk.sg, "-", stdin=BEYOND, expect=1)
+        commands.totals()
+        rows = commands.interval()["rows"]
+    assert [row["name"] for row in rows] == [disk.hctl] * 2
+    failed, slow = (row["what"] for row in rows)
+    assert re.fullmatch(r"[3-9]\d\.\dms READ\(10\) lba=0 blocks=8 GOOD sg_io/\d+", slow)
+    assert re.fullmatch(r"\d+\.\dms READ\(10\) lba=1048575 blocks=8 Illegal Request \(5h\): "
+                        r"Logical block address out of range \(21h/00h\) sg_io/\d+", failed)
+
+
+@pytest.mark.limit(120)
+def test_error_handling_is_timed_and_its_steps_are_counted(disk):
+    """A read by sd that times out is aborted and sent again; when it times out again, the host's
+    error handling runs until scsi_debug answers again."""
+    host = disk.sysfs / f"../../scsi_host/host{disk.hctl.split(':')[0]}"
+    for name in ("timeout", "eh_timeout"):
+        (disk.sysfs / name).write_text("1")
+    with top("hosts") as hosts, ExitStack() as stack:
+        set_param("opts", vmdisk.TIMES_OUT)
+        set_param("every_nth", 1)
+        stack.callback(set_param, "opts", 0)
+        stack.callback(set_param, "every_nth", 0)
+        with subprocess.Popen(["dd", f"if={disk.sd}", "of=/dev/null", "bs=4096", "count=1",
+                               "iflag=direct"], stderr=subprocess.DEVNULL) as process:
+            wait_for(lambda: (host / "state").read_text() == "recovery\n")
+            begin = time.monotonic()
+            time.sleep(0.5)
+            set_param("every_nth", 0)
+            wait_for(lambda: (host / "state").read_text() == "running\n")
+            took = time.monotonic() - begin
+            assert process.wait(vmdisk.TIMEOUT) == 0
+        run_json(disk.sg, "-", stdin=TUR)
+        row = next(row for row in hosts.totals().values() if row["name"] == host.name)
+    total = row["total"]
+    assert abs(total["eh_ns"] / 1e9 - took) < 0.3, (row, took)
+    assert (total["aborts"], total["escalations"], total["eh_wakeups"]) == (1, 1, 1)
+    assert total["timeouts"] == 2 and total["retried"] >= 1
+
+
+def test_hosts_and_luns_appear_and_go(disk):
+    def names():
+        return {row["name"] for row in luns.interval()["rows"]}
+    with top("luns") as luns:
+        before = names()
+        assert disk.hctl in before
+        set_param("add_host", 1)
+        wait_for(lambda: len(names()) == len(before) + 1)
+        set_param("add_host", -1)
+        wait_for(lambda: names() == before)
 
 
 def test_nothing_stays_attached_after_sigkill(disk):
@@ -185,7 +255,7 @@ def test_without_rights_one_line_and_what_sysfs_has(disk):
 
 
 def test_text_fits_80_columns(disk):
-    for view in ("hosts", "luns", "queues", "opcodes", "errors"):
+    for view in ("hosts", "luns", "queues", "opcodes", "errors", "files"):
         done = subprocess.run([SMQTOP, "--once", "--interval=0.2", f"--view={view}"], text=True,
                               capture_output=True, check=False, timeout=vmdisk.TIMEOUT)
         assert (done.returncode, done.stderr) == (0, "")

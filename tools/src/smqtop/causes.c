@@ -9,25 +9,28 @@
 #include "hist.h"
 #include "rows.h"
 
-/* The name that sg_io has, or that of sg3_utils for opcodes that are not those of disks. */
-static const char *opcode_name(unsigned int opcode, char *name, size_t size)
+const char *opcode_name(const __u8 *cdb, char *name, size_t size)
 {
-	/* SPC: the first three bits of the opcode determine the length. */
-	static const __u8 lengths[] = { 6, 10, 10, CDB_MAX, 16, 12, 6, 6 };
-	__u8 cdb[CDB_MAX] = { opcode };
-	const struct cdb_op *op = cdb_find(cdb, lengths[opcode >> 5]);
+	const struct cdb_op *op = cdb_find(cdb, cdb_length(cdb));
 
 	if (op)
 		snprintf(name, size, "%s", op->name);
 	else
-		sg_get_opcode_name(opcode, 0, size, name);
+		sg_get_opcode_name(cdb[0], 0, size, name);
 	return name;
+}
+
+static const char *name_of(unsigned int opcode, char *name, size_t size)
+{
+	const __u8 cdb[CDB_MAX] = { opcode };
+
+	return opcode_name(cdb, name, size);
 }
 
 void rows_of_opcodes(struct rows *rows, const struct watch *w)
 {
 	char name[ROW_NAME], label[ROW_NAME];
-	unsigned int opcode, cpu, i;
+	unsigned int opcode, cpu;
 
 	for (opcode = 0; opcode < 256; opcode++) {
 		struct totals sum = {};
@@ -36,19 +39,19 @@ void rows_of_opcodes(struct rows *rows, const struct watch *w)
 		for (cpu = 0; cpu < watch_cpus(w); cpu++) {
 			const struct opcode *o = watch_opcode(w, cpu, opcode);
 
-			sum.done += hist_count(o->device);
-			for (i = 0; i < HIST_BUCKETS; i++)
-				sum.device[i] += o->device[i];
+			sum.untimed += o->untimed;
+			hist_add(sum.device, o->device);
 		}
+		totals_count(&sum);
 		if (!sum.done)
 			continue;
 		snprintf(label, sizeof(label), "%02Xh", opcode);
-		row = rows_get(rows, opcode_name(opcode, name, sizeof(name)), label);
+		row = rows_get(rows, name_of(opcode, name, sizeof(name)), label);
 		row->total = sum;
 	}
 }
 
-static void describe(const struct failure *f, char *text, size_t size)
+void describe(const struct failure *f, char *text, size_t size)
 {
 	char part[ROW_TEXT];
 
@@ -60,8 +63,7 @@ static void describe(const struct failure *f, char *text, size_t size)
 		snprintf(text, size, "%s", smq_status_name(f->status, part, sizeof(part)));
 }
 
-/* H:C:T:L of a failure's LUN; false if smqtop has forgotten it. */
-static bool lun_name(const struct watch *w, __u64 sdev, char *name, size_t size)
+bool lun_name(const struct watch *w, __u64 sdev, char *name, size_t size)
 {
 	unsigned int entry;
 
@@ -88,7 +90,7 @@ static void add_failures(struct rows *rows, const struct watch *w)
 	while (watch_failure(w, &f, &f, &count)) {
 		if (!lun_name(w, f.sdev, name, sizeof(name)))
 			continue;
-		opcode_name(f.opcode, label, sizeof(label));
+		name_of(f.opcode, label, sizeof(label));
 		describe(&f, text, sizeof(text));
 		for (row = rows->row; row < rows->row + rows->nr; row++)
 			if (!strcmp(row->name, name) && !strcmp(row->label, label) &&

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "collect.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <time.h>
+
+#define SAMPLE_ABOVE	40000	/* commands per second */
 
 static __u64 clock_ns(void)
 {
@@ -42,20 +45,39 @@ static void read_all(struct collector *c)
 	unsigned int view;
 	__u64 now;
 
-	sys_free(&c->sys);
-	sys_read(&c->sys, c->watch ? watch_cpus(c->watch) : 0);
+	sys_refresh(&c->sys);
 	forget_gone(c);
 	now = clock_ns();
 	c->seconds = (now - c->ns) / 1e9;
 	c->ns = now;
 	for (view = 0; view < VIEWS; view++)
 		rows_read(&c->now[view], view, &c->sys, c->watch);
+	c->nr_commands = commands_read(c->commands, &c->sys, c->watch);
 }
 
-void collect_begin(struct collector *c, struct watch *w)
+/* Few commands are all timed, because that costs little and a LUN with few of them needs each. */
+static void choose_sample(struct collector *c)
 {
-	*c = (struct collector){ .watch = w };
+	const struct rows *hosts = &c->now[VIEW_HOSTS];
+	double done = 0, most = c->every > 1 ? SAMPLE_ABOVE / 2 : SAMPLE_ABOVE;
+	unsigned int i;
+
+	for (i = 0; i < hosts->nr; i++)
+		done += hosts->row[i].diff.done;
+	c->every = c->sample ?: done > most * c->seconds ? SAMPLE_EVERY : 1;
+	if (c->watch)
+		watch_sample(c->watch, c->every);
+}
+
+void collect_begin(struct collector *c, struct watch *w, unsigned int sample)
+{
+	*c = (struct collector){ .watch = w, .sample = sample };
+	/* The rows are read again and again: their memory stays with the process. */
+	mallopt(M_MMAP_THRESHOLD, 64 << 20);
+	mallopt(M_TRIM_THRESHOLD, 256 << 20);
+	sys_open(&c->sys, w ? watch_cpus(w) : 0, w);
 	read_all(c);
+	choose_sample(c);
 }
 
 void collect(struct collector *c)
@@ -70,6 +92,7 @@ void collect(struct collector *c)
 		rows_compare(&c->now[view], &before[view]);
 		rows_free(&before[view]);
 	}
+	choose_sample(c);
 }
 
 void collect_end(struct collector *c)
@@ -78,7 +101,7 @@ void collect_end(struct collector *c)
 
 	for (view = 0; view < VIEWS; view++)
 		rows_free(&c->now[view]);
-	sys_free(&c->sys);
+	sys_close(&c->sys);
 	if (c->watch)
 		watch_close(c->watch);
 }

@@ -11,11 +11,16 @@ struct collector {
 	struct rows now[VIEWS];
 	double seconds;		/* length of the last interval */
 	__u64 ns;		/* when the last one ended */
+	unsigned int sample;	/* time one in so many commands; 0: as many as the rate allows */
+	unsigned int every;	/* which that was in the last interval */
+	struct command commands[EVENTS];	/* the last slow or failed ones, newest first */
+	unsigned int nr_commands;
+	char scope[ROW_NAME];	/* H:C:T:L: the queues' view counts only this LUN; empty: all */
 	unsigned char gone[MAX_LUNS];
 };
 
-/* Begins the first interval. */
-void collect_begin(struct collector *c, struct watch *w);
+/* Begins the first interval; @sample as in struct collector. */
+void collect_begin(struct collector *c, struct watch *w, unsigned int sample);
 /* Ends an interval: @now has what came since the one before. */
 void collect(struct collector *c);
 void collect_end(struct collector *c);

@@ -13,44 +13,67 @@
 #define HIST_UNIT	6	/* bits: 64 ns */
 #define HIST_SUB	3	/* bits: 8 buckets */
 #define HIST_BUCKETS	((33 - HIST_SUB) << HIST_SUB)
+#define HIST_ROOM	256	/* what a __u8 can be: needs no check */
 
-/* The bucket of a time; no loop, so that it is cheap in the kernel. */
+/* The bucket of a time. */
 static inline __u32 hist_index(__u64 ns)
 {
-	__u32 v = ns >> HIST_UNIT, shift = 0;
+	__u64 v = ns >> HIST_UNIT;
+	__u32 shift = 0;
 
-	if (ns >> (HIST_UNIT + 32))
+	if (v >> 32)
 		return HIST_BUCKETS - 1;
-	if (v >> (16 + HIST_SUB)) {
-		v >>= 16;
-		shift += 16;
-	}
-	if (v >> (8 + HIST_SUB)) {
-		v >>= 8;
-		shift += 8;
-	}
-	if (v >> (4 + HIST_SUB)) {
-		v >>= 4;
-		shift += 4;
-	}
-	if (v >> (2 + HIST_SUB)) {
-		v >>= 2;
-		shift += 2;
-	}
-	if (v >> (1 + HIST_SUB)) {
-		v >>= 1;
-		shift += 1;
-	}
-	return (shift << HIST_SUB) + v;
+	while (v >> shift >= 2 << HIST_SUB)
+		shift++;
+	return (shift << HIST_SUB) + (v >> shift);
 }
 
 /*
- * A slot holds when its command was sent: nanoseconds << SLOT_TIME | CPU << 1 | timed out. It is 0
- * while there is no command. The difference of two such times is right for 78 hours.
+ * The same in few instructions: the bucket of a time below 2^HIST_TABLE units stands in a table,
+ * and that of 256 times the time is 64 buckets on.
  */
-#define SLOT_TIME	16
-#define SLOT_CPU_MASK	0x7fff
-#define SLOT_LATE	1
+#define HIST_TABLE	11	/* bits */
+
+static inline __u8 hist_bucket(const __u8 *table, __u64 ns)
+{
+	__u64 v = ns >> HIST_UNIT;
+
+	if (!(v >> HIST_TABLE))
+		return table[v];
+	if (!(v >> (HIST_TABLE + 8)))
+		return table[v >> 8] + (8 << HIST_SUB);
+	if (!(v >> (HIST_TABLE + 16)))
+		return table[v >> 16] + (16 << HIST_SUB);
+	if (!(v >> 32))
+		return table[v >> 24] + (24 << HIST_SUB);
+	return HIST_BUCKETS - 1;
+}
+
+/**
+ * struct slot - a command that a driver has
+ * @cmd: address of its struct scsi_cmnd; 0 if the slot is free
+ * @sent: when it was sent, in nanoseconds
+ * @task: address of the task that sent it
+ * @cpu: that sent it
+ * @kept: why the slot is not free although the driver has ended the command, or error handling has
+ *        taken it over: it may be sent again
+ * @left: how many commands get no time before the next one that does
+ *
+ * A slot is found by a hash of @cmd. A command whose slot another one has gets no time.
+ */
+struct slot {
+	__u64 cmd;
+	__u64 sent;
+	__u64 task;
+	__u16 cpu;
+	__u16 kept;
+	__u32 left;
+};
+
+#define SLOT_BITS	16
+#define SLOTS		(1 << SLOT_BITS)
+#define KEPT_FAILED	1
+#define KEPT_LATE	2
 
 /**
  * struct lun - a LUN that has had a command since smqtop began
@@ -61,7 +84,7 @@ static inline __u32 hist_index(__u64 ns)
  * @id: of its address
  * @lun: of its address
  *
- * The number of the entry is the LUN's place in the arrays of slots and counters.
+ * The number of the entry is the LUN's place in the array of counters.
  */
 struct lun {
 	__u64 sdev;
@@ -74,12 +97,11 @@ struct lun {
 
 #define LUN_BITS	10
 #define MAX_LUNS	(1 << LUN_BITS)
-#define TOKEN_BITS	10	/* the mid-layer's default bound of a device's depth */
-#define MAX_TOKENS	(1 << TOKEN_BITS)
 #define LUN_PROBES	8	/* entries in which a LUN may be found */
 
 /**
  * struct counters - the commands that one CPU sent to one LUN
+ * @sdev: its struct scsi_device; 0 if the CPU has sent it nothing
  * @bytes: size of their data
  * @queued: how many commands @queue_ns has: one in QUEUE_SAMPLE that the block layer timed
  * @queue_ns: from the block layer's start to sent, sum over @queued
@@ -95,6 +117,7 @@ struct lun {
  * What the LLD has ended is @untimed and the sum over @device: no count of its own.
  */
 struct counters {
+	__u64 sdev;
 	__u64 bytes;
 	__u64 queue_ns;
 	__u64 queued;
@@ -105,14 +128,21 @@ struct counters {
 	__u64 failed;
 	__u64 set_full;
 	__u64 untimed;
-	__u32 device[HIST_BUCKETS];
+	__u32 device[HIST_ROOM];
 };
 
 #define QUEUE_SAMPLE	16	/* a power of two */
 
 /* The commands with one opcode that one CPU sent, to all LUNs. */
 struct opcode {
-	__u32 device[HIST_BUCKETS];
+	__u64 untimed;
+	__u32 device[HIST_ROOM];
+};
+
+/* What the commands that one CPU sent have: a single look-up in the kernel. */
+struct of_cpu {
+	struct counters luns[MAX_LUNS];
+	struct opcode opcodes[256];
 };
 
 /* How commands failed; a LUN's @sdev, because a result outlives no LUN. */
@@ -130,10 +160,60 @@ struct failure {
 #define MAX_FAILURES	4096
 #define MAX_HOSTS	1024
 
+/**
+ * struct of_host - error handling of a host
+ * @wakeups: how often its thread was woken
+ * @eh_ns: time in it
+ * @eh_began: when it began, 0 if it is not under way
+ * @aborts: commands whose abort was tried
+ * @escalations: how often aborts were not enough
+ * @target_resets: tried
+ * @bus_resets: tried
+ * @host_resets: tried
+ */
+struct of_host {
+	__u64 wakeups;
+	__u64 eh_ns;
+	__u64 eh_began;
+	__u64 aborts;
+	__u64 escalations;
+	__u64 target_resets;
+	__u64 bus_resets;
+	__u64 host_resets;
+};
+
+/**
+ * struct event - a command that was slow, failed or timed out
+ * @number: which one it is, from 1 on; 0 while it is written
+ * @ns: when that was, on the monotonic clock
+ * @sdev: its LUN
+ * @took: time from sent; 0 if it is not known
+ * @task: its task's process, 0 if it is not known
+ * @result: of the mid-layer
+ * @timed_out: without a result
+ * @bytes: size of its data
+ */
+struct event {
+	__u64 number;
+	__u64 ns;
+	__u64 sdev;
+	__u64 took;
+	__u32 task;
+	__u32 result;
+	__u32 bytes;
+	__u8 timed_out;
+	__u8 key;
+	__u8 asc;
+	__u8 ascq;
+	__u8 cdb[32];
+	char comm[16];
+};
+
+#define EVENTS	64
+
 /* What was not counted, and why. */
 struct lost {
 	__u64 luns;	/* commands of LUNs for which there was no entry */
-	__u64 slots;	/* commands whose budget token was beyond the array: without times */
 	__u64 failures;	/* failures of a kind for which there was no entry */
 };
 

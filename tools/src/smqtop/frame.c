@@ -25,6 +25,12 @@ static const struct {
 	{ "timeouts", offsetof(struct totals, timeouts) },
 	{ "taken_over", offsetof(struct totals, late) },
 	{ "eh_wakeups", offsetof(struct totals, wakeups) },
+	{ "eh_ns", offsetof(struct totals, eh_ns) },
+	{ "aborts", offsetof(struct totals, aborts) },
+	{ "escalations", offsetof(struct totals, escalations) },
+	{ "target_resets", offsetof(struct totals, target_resets) },
+	{ "bus_resets", offsetof(struct totals, bus_resets) },
+	{ "host_resets", offsetof(struct totals, host_resets) },
 };
 
 #define NR_COUNTS	(sizeof(counts) / sizeof(*counts))

@@ -3,7 +3,16 @@
 #ifndef SMQTOP_HIST_H
 #define SMQTOP_HIST_H
 
-#include <linux/types.h>
+#include "counters.h"
+
+/* Adds up: HIST_ROOM places, which the compiler adds several at a time. */
+static inline void hist_add(__u32 *restrict sum, const __u32 *restrict h)
+{
+	unsigned int i;
+
+	for (i = 0; i < HIST_ROOM; i++)
+		sum[i] += h[i];
+}
 
 /* How many times a histogram has. */
 __u64 hist_count(const __u32 *h);

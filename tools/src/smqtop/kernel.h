@@ -7,8 +7,13 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+enum scsi_host_state {
+	SHOST_RECOVERY = 5,	/* the states above are of recovery, too */
+};
+
 struct Scsi_Host {
 	unsigned int host_no;
+	enum scsi_host_state shost_state;
 };
 
 struct scsi_device {
@@ -21,14 +26,19 @@ struct scsi_data_buffer {
 	unsigned int length;
 };
 
+struct work_struct {
+};
+
+struct delayed_work {
+	struct work_struct work;
+};
+
 struct scsi_cmnd {
 	struct scsi_device *device;
-	int budget_token;
+	struct delayed_work abort_work;
 	int retries;
-	unsigned short cmd_len;
 	unsigned char cmnd[32];
 	struct scsi_data_buffer sdb;
-	unsigned int resid_len;
 	unsigned char *sense_buffer;
 	int result;
 };
@@ -36,6 +46,12 @@ struct scsi_cmnd {
 /* The block layer's part of a command; the kernel has struct scsi_cmnd right behind it. */
 struct request {
 	__u64 start_time_ns;
+};
+
+struct task_struct {
+	int tgid;
+	__u64 start_time;
+	char comm[16];
 };
 
 #pragma clang attribute pop

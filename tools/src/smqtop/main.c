@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "cost.h"
 #include "screen.h"
 #include "show.h"
 #include "table.h"
@@ -30,6 +31,10 @@ enum {
 	KEY_RECORD,
 	KEY_REPLAY,
 	KEY_OPENMETRICS,
+	KEY_COUNTS,
+	KEY_SAMPLE,
+	KEY_SLOW,
+	KEY_COST,
 };
 
 const char *argp_program_version = "smqtop " VERSION;
@@ -75,6 +80,7 @@ static unsigned long parse_count(struct argp_state *state, const char *arg)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct options *o = state->input;
+	char *end;
 
 	switch (key) {
 	case KEY_ONCE:
@@ -93,6 +99,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_REPLAY:
 		o->replay = arg;
 		return 0;
+	case KEY_COUNTS:
+		o->counts = true;
+		return 0;
+	case KEY_SAMPLE:
+		o->sample = parse_count(state, arg);
+		if (o->sample & (o->sample - 1) || o->sample > 4096)
+			argp_error(state, "'%s' is no power of two up to 4096", arg);
+		return 0;
+	case KEY_SLOW:
+		o->slow = strtod(arg, &end);
+		if (end == arg || *end || !(o->slow >= 0 && o->slow <= 1e6))
+			argp_error(state, "'%s' is no number of milliseconds", arg);
+		return 0;
+	case KEY_COST:
+		exit(cost_print(arg) ? EXIT_OUTPUT : EXIT_GOOD);
 	case 'j':
 		o->json = true;
 		return 0;
@@ -210,10 +231,12 @@ static bool open_source(struct source *s, const struct options *o)
 	}
 	s->metrics = o->metrics;
 	if (!o->sysfs)
-		w = watch_open(why, sizeof(why));
+		w = watch_open(why, sizeof(why), o->counts);
 	if (!w && !o->sysfs)
 		warnx("%s: showing what sysfs has, without times", why);
-	collect_begin(&s->live, w);
+	if (w)
+		watch_slow(w, o->slow * 1e6);
+	collect_begin(&s->live, w, o->sample);
 	return true;
 }
 
@@ -283,12 +306,19 @@ int main(int argc, char **argv)
 		{ "openmetrics", KEY_OPENMETRICS, "FILE", 0,
 		  "Also replace FILE by the counters since the begin, in each interval, for "
 		  "node_exporter", 0 },
+		{ "counts", KEY_COUNTS, NULL, 0, "Count commands, but take no times: costs less", 0 },
+		{ "sample", KEY_SAMPLE, "N", 0,
+		  "Time one in N commands, a power of two; if not given, all or, above 40000 a second, "
+		  "one in 32", 0 },
+		{ "slow", KEY_SLOW, "MS", 0, "Commands that took longer are slow; 100 if not given", 0 },
+		{ "cost", KEY_COST, "DISK", 0, "Show what watching costs a READ of this disk, and end",
+		  0 },
 		{ "interval", 'i', "SECONDS", 0, "Length of an interval; 1 if not given", 0 },
 		{ "count", 'c', "N", 0, "End after N intervals", 0 },
 		{ "filter", 'f', "TEXT", 0,
 		  "Only rows with this text, or that match this pattern", 0 },
 		{ "view", KEY_VIEW, "VIEW", 0,
-		  "hosts, luns, queues, opcodes or errors; luns if not given", 0 },
+		  "hosts, luns, queues, opcodes, errors, commands or files; luns if not given", 0 },
 		{ "sort", KEY_SORT, "COLUMN", 0,
 		  "The largest first: iops, mbps, inflight, p50, p90, p99, p999, queue, size or "
 		  "errors; or by name; p99 if not given", 0 },
@@ -302,7 +332,7 @@ int main(int argc, char **argv)
 			"\vExit status: 0; 2 bad option; 3 an output cannot be written; 4 a recording "
 			"cannot be read; 128+N ended by signal N.",
 	};
-	struct options o = { .interval = 1, .view = VIEW_LUNS, .sort = SORT_P99 };
+	struct options o = { .interval = 1, .slow = SLOW_MS, .view = VIEW_LUNS, .sort = SORT_P99 };
 
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);

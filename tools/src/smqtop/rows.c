@@ -3,13 +3,17 @@
 
 #include <err.h>
 #include <fnmatch.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "hist.h"
 
-const char *const view_names[VIEWS] = { "hosts", "luns", "queues", "opcodes", "errors" };
+const char *const view_names[VIEWS] = { "hosts", "luns", "queues", "opcodes", "errors",
+	"commands", "files",
+};
 const char *const sort_names[SORTS] = {
 	"name", "iops", "mbps", "inflight", "p50", "p90", "p99", "p999", "queue", "size", "errors",
 };
@@ -42,22 +46,41 @@ struct row *rows_get(struct rows *rows, const char *name, const char *label)
 	return rows_add(rows, name, label);
 }
 
+/* Adds all counts of a struct to those of another one: @nr of 64 bits. */
+static void add_counts(void *to, const void *from, size_t nr)
+{
+	const __u64 *more = from;
+	__u64 *sum = to;
+
+	while (nr--)
+		sum[nr] += more[nr];
+}
+
+#define FIELDS(from, to) ((offsetof(struct counters, to) - offsetof(struct counters, from)) / 8)
+
 static void add_counters(struct totals *t, const struct counters *c)
 {
-	unsigned int i;
+	if (!c->sdev)
+		return;
+	add_counts(&t->bytes, &c->bytes, FIELDS(bytes, device));
+	hist_add(t->device, c->device);
+}
 
-	t->done += c->untimed + hist_count(c->device);
-	t->bytes += c->bytes;
-	t->queue_ns += c->queue_ns;
-	t->queued += c->queued;
-	t->retried += c->retried;
-	t->refused += c->refused;
-	t->late += c->late;
-	t->timeouts += c->timeouts;
-	t->failed += c->failed;
-	t->set_full += c->set_full;
-	for (i = 0; i < HIST_BUCKETS; i++)
-		t->device[i] += c->device[i];
+void totals_count(struct totals *t)
+{
+	t->done = t->untimed + hist_count(t->device);
+}
+
+static void add_host(struct totals *t, const struct of_host *host)
+{
+	struct timespec now;
+
+	add_counts(&t->wakeups, host, sizeof(*host) / 8);
+	if (!t->eh_began)
+		return;
+	/* What the last time in error handling lasts up to now. */
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	t->eh_ns += now.tv_sec * 1000000000ULL + now.tv_nsec - t->eh_began;
 }
 
 static struct row *row_of_host(struct rows *rows, const struct sys_host *host)
@@ -169,6 +192,14 @@ void rows_read(struct rows *rows, enum view view, const struct sys *sys, const s
 			rows_of_opcodes(rows, w);
 		return;
 	}
+	if (view == VIEW_COMMANDS) {
+		rows_of_commands(rows, sys, w);
+		return;
+	}
+	if (view == VIEW_FILES) {
+		rows_of_files(rows, sys);
+		return;
+	}
 	if (view == VIEW_ERRORS) {
 		rows_of_errors(rows, sys, w);
 		return;
@@ -178,9 +209,11 @@ void rows_read(struct rows *rows, enum view view, const struct sys *sys, const s
 		add_watched(rows, sys, w);
 	else if (view != VIEW_QUEUES)
 		add_sysfs(rows, sys);
+	for (i = 0; w && i < rows->nr; i++)
+		totals_count(&rows->row[i].total);
 	for (i = 0; w && view == VIEW_HOSTS && i < sys->nr_hosts; i++)
-		row_of_host(rows, &sys->hosts[i])->total.wakeups =
-			watch_wakeups(w, sys->hosts[i].number);
+		add_host(&row_of_host(rows, &sys->hosts[i])->total,
+			 watch_host(w, sys->hosts[i].number));
 }
 
 void rows_free(struct rows *rows)
@@ -191,19 +224,12 @@ void rows_free(struct rows *rows)
 
 static void subtract(struct totals *diff, const struct totals *now, const struct totals *before)
 {
+	const __u64 *old = (const __u64 *)before;
 	unsigned int i;
 
-	diff->done = now->done - before->done;
-	diff->bytes = now->bytes - before->bytes;
-	diff->queue_ns = now->queue_ns - before->queue_ns;
-	diff->queued = now->queued - before->queued;
-	diff->retried = now->retried - before->retried;
-	diff->refused = now->refused - before->refused;
-	diff->late = now->late - before->late;
-	diff->timeouts = now->timeouts - before->timeouts;
-	diff->failed = now->failed - before->failed;
-	diff->set_full = now->set_full - before->set_full;
-	diff->wakeups = now->wakeups - before->wakeups;
+	*diff = *now;
+	for (i = 0; i < offsetof(struct totals, device) / 8; i++)
+		((__u64 *)diff)[i] -= old[i];
 	for (i = 0; i < HIST_BUCKETS; i++)
 		diff->device[i] = now->device[i] - before->device[i];
 }
@@ -328,6 +354,7 @@ void rows_sort(struct rows *rows, enum sort first, enum sort second)
 {
 	struct order by = { first, second };
 
-	if (rows->nr)
+	/* Commands are in the order of time. */
+	if (rows->nr && rows->view != VIEW_COMMANDS)
 		qsort_r(rows->row, rows->nr, sizeof(*rows->row), compare, &by);
 }

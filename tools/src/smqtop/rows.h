@@ -15,6 +15,8 @@ enum view {
 	VIEW_QUEUES,
 	VIEW_OPCODES,
 	VIEW_ERRORS,
+	VIEW_COMMANDS,
+	VIEW_FILES,
 	VIEWS,
 };
 
@@ -36,24 +38,15 @@ enum sort {
 extern const char *const view_names[VIEWS];
 extern const char *const sort_names[SORTS];
 
-/* Sums of struct counters, and of what sysfs has. */
+/* Sums of what was counted, and of what sysfs has. */
 struct totals {
 	__u64 done;
-	__u64 bytes;
-	__u64 queue_ns;
-	__u64 queued;
-	__u64 retried;
-	__u64 refused;
-	__u64 late;
-	__u64 timeouts;
-	__u64 failed;
-	__u64 set_full;
-	__u64 wakeups;
-	__u32 device[HIST_BUCKETS];
+	struct of_host;		/* of hosts only */
+	struct counters;
 };
 
 #define ROW_NAME	40
-#define ROW_TEXT	128
+#define ROW_TEXT	192
 
 /**
  * struct row - one line
@@ -83,6 +76,49 @@ struct rows {
 };
 
 /**
+ * struct command - a command that was slow, failed or timed out
+ * @number: which one it is, from 1 on
+ * @time_ns: when that was, in nanoseconds since 1970
+ * @device_ns: how long it took; -1 if that is not known
+ * @lun: H:C:T:L, "-" if smqtop has forgotten the LUN
+ * @disk: its disk, empty if it has none
+ * @cdb: the command
+ * @cdb_text: its name, and which blocks
+ * @cdb_len: bytes of it
+ * @what: its result in words
+ * @status: SCSI status
+ * @host: the mid-layer's host byte
+ * @timed_out: without status and host
+ * @key: of the sense data, with @asc and @ascq; 0 if there are none
+ * @bytes: size of its data
+ * @pid: the process that sent it, 0 if it is not known
+ * @comm: the name of its task
+ */
+struct command {
+	__u64 number;
+	__s64 time_ns;
+	__s64 device_ns;
+	char lun[SYS_NAME];
+	char disk[SYS_NAME];
+	__u8 cdb[32];
+	char cdb_text[64];
+	unsigned int cdb_len;
+	char what[ROW_TEXT];
+	__u8 status;
+	__u8 host;
+	bool timed_out;
+	__u8 key;
+	__u8 asc;
+	__u8 ascq;
+	__u32 bytes;
+	__u32 pid;
+	char comm[16];
+};
+
+/* Reads the last ones, newest first: room for EVENTS. Returns how many there are. */
+unsigned int commands_read(struct command *commands, const struct sys *sys, const struct watch *w);
+
+/**
  * rows_read() - read a view
  * @rows: receives it; freed by rows_free()
  * @view: the view
@@ -96,7 +132,10 @@ void rows_free(struct rows *rows);
 void rows_compare(struct rows *rows, const struct rows *before);
 /* Leaves only the rows in which name, label or text contain or match the pattern. */
 void rows_filter(struct rows *rows, const char *pattern);
-/* The largest first, names in their order; rows that are equal by @first are sorted by @second. */
+/*
+ * The largest first, names in their order; rows that are equal by @first are sorted by @second.
+ * Commands stay in the order of time.
+ */
 void rows_sort(struct rows *rows, enum sort first, enum sort second);
 
 /* Adds a row. */
@@ -104,8 +143,22 @@ struct row *rows_add(struct rows *rows, const char *name, const char *label);
 /* The row with this name and label, which it adds if there is none. */
 struct row *rows_get(struct rows *rows, const char *name, const char *label);
 
-/* Fills in the views of opcodes and of errors. */
+/* The name that sg_io has for a command, or that of sg3_utils. */
+const char *opcode_name(const __u8 *cdb, char *name, size_t size);
+/* How many bytes a command has, by its opcode. */
+unsigned int cdb_length(const __u8 *cdb);
+/* A result in words. */
+void describe(const struct failure *f, char *text, size_t size);
+/* H:C:T:L of the LUN at an address; false if smqtop has forgotten it. */
+bool lun_name(const struct watch *w, __u64 sdev, char *name, size_t size);
+
+/* Sets @done of counters that were added up. */
+void totals_count(struct totals *t);
+
+/* Fill in the views of the same name. */
 void rows_of_opcodes(struct rows *rows, const struct watch *w);
+void rows_of_commands(struct rows *rows, const struct sys *sys, const struct watch *w);
+void rows_of_files(struct rows *rows, const struct sys *sys);
 void rows_of_errors(struct rows *rows, const struct sys *sys, const struct watch *w);
 
 /* A percentile of the interval in nanoseconds, 0 without a command. */

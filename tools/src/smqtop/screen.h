@@ -9,6 +9,9 @@ struct options {
 	bool json;
 	bool sysfs;
 	bool text;		/* --once */
+	bool counts;
+	unsigned int sample;	/* 0: as many as the rate allows */
+	double slow;		/* milliseconds */
 	double interval;
 	unsigned long count;	/* 0: until a signal, or the end of the recording */
 	const char *filter;

@@ -43,12 +43,18 @@ static struct json_object *row_json(enum view view, const struct row *row, doubl
 
 	add_text(o, "name", row->name);
 	add_text(o, "label", row->label);
+	if (view == VIEW_COMMANDS) {
+		add_text(o, "what", row->text);
+		return o;
+	}
 	if (view == VIEW_ERRORS) {
 		add_text(o, "what", row->text);
 		add_count(o, "count", d->failed);
 		add_count(o, "total", row->total.failed);
 		return o;
 	}
+	if (view == VIEW_FILES)
+		add_text(o, "what", row->text);
 	if (view == VIEW_HOSTS)
 		add_text(o, "state", row->text);
 	json_object_object_add(o, "iops", json_object_new_double(d->done / seconds));

@@ -84,17 +84,37 @@ static const struct column errors[] = {
 	{ "WHAT", 31, ROW_TEXT - 1, true },
 };
 
+static const struct column commands[] = {
+	{ "LUN", 12, 24, true }, { "NR", 5, 8 }, { "COMMAND", 61, ROW_TEXT - 1, true },
+};
+
+static const struct column files[] = {
+	{ "NODE", 10, 16, true }, { "DISK", 10, 24, true }, { "INFLIGHT", 8, 11 },
+	{ "WHAT", 49, ROW_TEXT - 1, true },
+};
+
 unsigned int table_columns(enum view view)
 {
-	if (view == VIEW_ERRORS)
+	switch (view) {
+	case VIEW_ERRORS:
 		return sizeof(errors) / sizeof(*errors);
-	return 2 + sizeof(figures) / sizeof(*figures);
+	case VIEW_COMMANDS:
+		return sizeof(commands) / sizeof(*commands);
+	case VIEW_FILES:
+		return sizeof(files) / sizeof(*files);
+	default:
+		return 2 + sizeof(figures) / sizeof(*figures);
+	}
 }
 
 const struct column *table_column(enum view view, unsigned int i)
 {
 	if (view == VIEW_ERRORS)
 		return &errors[i];
+	if (view == VIEW_COMMANDS)
+		return &commands[i];
+	if (view == VIEW_FILES)
+		return &files[i];
 	return i < 2 ? &names[view][i] : &figures[i - 2];
 }
 
@@ -141,6 +161,15 @@ void table_cells(enum view view, const struct row *row, double seconds, struct c
 		cells[i].meaning = MEANS_NOTHING;
 	if (view == VIEW_ERRORS) {
 		error_cells(row, seconds, cells);
+		return;
+	}
+	if (view == VIEW_COMMANDS || view == VIEW_FILES) {
+		cell_copy(cells[0].text, sizeof(cells[0].text), row->name);
+		cell_copy(cells[1].text, sizeof(cells[1].text), row->label);
+		if (view == VIEW_FILES)
+			inflight_cell(&cells[2], row);
+		i = table_columns(view) - 1;
+		cell_copy(cells[i].text, sizeof(cells[i].text), row->text);
 		return;
 	}
 	if (view == VIEW_HOSTS) {

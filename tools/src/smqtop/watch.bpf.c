@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Counts the commands of all SCSI hosts, on the mid-layer's tracepoints. Each command runs on_start
- * and on_done, so these two are short: no hash map, no copy of the request, no lock. A slot is
- * found by the LUN and by the command's budget token, which the mid-layer gives to one command of
- * the LUN at a time. Counters belong to the CPU that sent the command, which tells the hardware
- * queue. From 6.12 on the verifier wants to see that a tracepoint's argument is not NULL.
+ * and on_done, so these two are short: no hash map, no copy of the request, no lock. on_start only
+ * notes the time; what costs loads from the command is all done once, by on_done. Counters belong
+ * to the CPU that sent the command, which tells the hardware queue. From 6.12 on the verifier wants
+ * to see that a tracepoint's argument is not NULL.
  *
  * The counters are added to atomically, because an interrupt may come in between.
  */
@@ -22,8 +22,17 @@ char _license[] SEC("license") = "GPL";
 #define TASK_SET_FULL	0x28
 #define CHECK_CONDITION	0x02
 
+const volatile __u8 hist_table[1 << HIST_TABLE];	/* see hist_bucket() */
+
 struct lost lost;
 struct lun luns[MAX_LUNS];	/* by hash of the address, see lun_search() */
+struct slot slots[SLOTS];	/* by hash of the command's address */
+struct event events[EVENTS];
+__u64 nr_events;
+
+/* Set by smqtop. */
+__u64 slow_ns;			/* what takes longer is an event */
+__u32 sample_mask;		/* at most so many commands get no time before one does; 2^n - 1 */
 
 #define MAP_ARRAY(name, of)				\
 struct {						\
@@ -34,10 +43,8 @@ struct {						\
 	__type(value, of);				\
 } name SEC(".maps")
 
-MAP_ARRAY(slots, __u64);		/* by LUN and token */
-MAP_ARRAY(counters, struct counters);	/* by CPU and LUN */
-MAP_ARRAY(opcodes, struct opcode);	/* by CPU and opcode */
-MAP_ARRAY(wakeups, __u64);		/* by host: how often error handling was woken */
+MAP_ARRAY(cpus, struct of_cpu);
+MAP_ARRAY(hosts, struct of_host);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -79,46 +86,45 @@ static __noinline __u32 lun_search(struct scsi_device *sdev, __u32 first)
 }
 
 /*
- * The low half of an address as a number. The verifier does not let a program calculate with the
- * address of a struct, but takes bytes of the stack for numbers when one of them is written anew.
+ * A number of @bits bits that stands for an address. The verifier does not let a program calculate
+ * with the address of a struct, but takes bytes of the stack for numbers when one of them is
+ * written anew.
  */
-static __always_inline __u32 low_half(void *address)
+static __always_inline __u32 hash(void *address, unsigned int bits)
 {
 	union {
-		__u64 whole;
-		__u32 low;
-		__u8 bytes[8];
-	} stack = { .whole = (__u64)address };
+		volatile __u64 whole;
+		volatile __u32 low;
+		volatile __u8 bytes[8];
+	} stack;
 
-	/* Without the barriers clang calculates with the address in a register. */
-	asm volatile("" : : "r"(&stack) : "memory");
+	stack.whole = (__u64)address;
 	stack.bytes[7] = 0xff;	/* as in every address of the kernel */
-	asm volatile("" : : "r"(&stack) : "memory");
-	return stack.low;
+	return stack.low * 0x9e3779b1u >> (32 - bits);
 }
 
-/* The place of a command's LUN. */
-static __always_inline __u32 lun_of(struct scsi_device *sdev)
+static __always_inline struct slot *slot_of(struct scsi_cmnd *cmd)
 {
-	__u32 entry = (low_half(sdev) >> 5) * 0x9e3779b1u >> (32 - LUN_BITS);
-
-	if (luns[entry].sdev == (__u64)sdev)
-		return entry;
-	return lun_search(sdev, entry);
+	return &slots[hash(cmd, SLOT_BITS)];
 }
 
-static __always_inline __u64 *slot_of(struct scsi_cmnd *cmd, __u32 lun)
+static __always_inline struct of_cpu *cpu_of(__u32 cpu)
 {
-	__u32 token = cmd->budget_token, at = lun << TOKEN_BITS | token;
-
-	return token >> TOKEN_BITS ? NULL : bpf_map_lookup_elem(&slots, &at);
+	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
-static __always_inline struct counters *counters_of(__u32 cpu, __u32 lun)
+/* The counters of a command's LUN; NULL if there is no place for it. */
+static __always_inline struct counters *counters_of(struct of_cpu *of, struct scsi_device *sdev)
 {
-	__u32 at = cpu << LUN_BITS | lun;
+	__u32 first = hash(sdev, LUN_BITS), entry;
 
-	return bpf_map_lookup_elem(&counters, &at);
+	if (of->luns[first].sdev == (__u64)sdev)
+		return &of->luns[first];
+	entry = lun_search(sdev, first);
+	if (entry >= MAX_LUNS)
+		return NULL;
+	of->luns[entry].sdev = (__u64)sdev;
+	return &of->luns[entry];
 }
 
 /* When the block layer began with the command; 0 if it did not look at the clock. */
@@ -131,35 +137,60 @@ static __always_inline __u64 begun(struct scsi_cmnd *cmd)
 	return ns;
 }
 
-SEC("tp_btf/scsi_dispatch_cmd_start")
-int BPF_PROG(on_start, struct scsi_cmnd *cmd)
+static __noinline int count_queued(struct scsi_cmnd *cmd, struct counters *c, __u64 sent)
 {
-	__u32 cpu = bpf_get_smp_processor_id(), lun;
-	__u64 *slot, now, then;
-	struct counters *c;
-	bool sampled;
+	__u64 then = begun(cmd);
 
-	if (!cmd)
-		return 0;
-	lun = lun_of(cmd->device);
-	slot = slot_of(cmd, lun);
-	now = bpf_ktime_get_ns();
-	sampled = !(now >> 4 & (QUEUE_SAMPLE - 1));
-	if (slot)
-		*slot = now << SLOT_TIME | cpu << 1;
-	if (!sampled && !cmd->retries)
-		return 0;
-	c = counters_of(cpu, lun);
-	if (!c)
-		return 0;
-	if (cmd->retries)
-		add(c->retried, 1);
-	then = sampled ? begun(cmd) : 0;
 	if (then) {
-		add(c->queue_ns, now - then);
+		add(c->queue_ns, sent - then);
 		add(c->queued, 1);
 	}
 	return 0;
+}
+
+/* A function of its own, because the one that calls it then needs no registers to be saved. */
+static __noinline int start_timed(struct scsi_cmnd *cmd, struct slot *slot)
+{
+	slot->cmd = (__u64)cmd;
+	slot->cpu = bpf_get_smp_processor_id();
+	slot->task = bpf_get_current_task();
+	slot->sent = bpf_ktime_get_ns();
+	slot->left = slot->sent >> 8 & sample_mask;
+	return 0;
+}
+
+/* The slot was kept to tell whether the command is sent again. */
+static __noinline int start_kept(struct scsi_cmnd *cmd, struct slot *slot)
+{
+	struct counters *c;
+	struct of_cpu *of;
+
+	slot->cmd = 0;
+	slot->kept = 0;
+	if (cmd && cmd->retries) {
+		of = cpu_of(bpf_get_smp_processor_id());
+		c = of ? counters_of(of, cmd->device) : NULL;
+		if (c)
+			add(c->retried, 1);
+	}
+	if (!slot->left)
+		return start_timed(cmd, slot);
+	slot->left--;
+	return 0;
+}
+
+SEC("tp_btf/scsi_dispatch_cmd_start")
+int BPF_PROG(on_start, struct scsi_cmnd *cmd)
+{
+	struct slot *slot = slot_of(cmd);
+
+	if (slot->cmd == (__u64)cmd)
+		return start_kept(cmd, slot);
+	if (slot->left) {
+		slot->left--;
+		return 0;
+	}
+	return slot->cmd ? 0 : start_timed(cmd, slot);
 }
 
 /* The LLD has not taken the command. */
@@ -167,63 +198,23 @@ SEC("tp_btf/scsi_dispatch_cmd_error")
 int BPF_PROG(on_error, struct scsi_cmnd *cmd, int rtn)
 {
 	struct counters *c;
-	__u64 *slot;
-	__u32 lun;
+	struct of_cpu *of;
+	struct slot *slot;
 
 	if (!cmd)
 		return 0;
-	lun = lun_of(cmd->device);
-	c = counters_of(bpf_get_smp_processor_id(), lun);
-	slot = slot_of(cmd, lun);
+	slot = slot_of(cmd);
+	if (slot->cmd == (__u64)cmd)
+		slot->cmd = 0;
+	of = cpu_of(bpf_get_smp_processor_id());
+	c = of ? counters_of(of, cmd->device) : NULL;
 	if (c)
 		add(c->refused, 1);
-	if (slot)
-		*slot = 0;
-	return 0;
-}
-
-/* The LLD or error handling takes the command over, or the LLD asks for more time. */
-SEC("tp_btf/scsi_dispatch_cmd_timeout")
-int BPF_PROG(on_timeout, struct scsi_cmnd *cmd)
-{
-	__u32 lun, cpu = bpf_get_smp_processor_id();
-	struct counters *c;
-	__u64 *slot;
-
-	if (!cmd)
-		return 0;
-	lun = lun_of(cmd->device);
-	slot = slot_of(cmd, lun);
-	if (slot && *slot)
-		cpu = *slot >> 1 & SLOT_CPU_MASK;
-	c = counters_of(cpu, lun);
-	if (!c)
-		return 0;
-	add(c->timeouts, 1);
-	if (!slot || !(*slot & SLOT_LATE))
-		add(c->late, 1);
-	if (slot)
-		*slot |= SLOT_LATE;
-	return 0;
-}
-
-SEC("tp_btf/scsi_eh_wakeup")
-int BPF_PROG(on_wakeup, struct Scsi_Host *shost)
-{
-	__u32 host;
-	__u64 *n;
-
-	if (!shost)
-		return 0;
-	host = shost->host_no;
-	n = bpf_map_lookup_elem(&wakeups, &host);
-	if (n)
-		add(*n, 1);
 	return 0;
 }
 
 /* Sense data: fixed format, or descriptor format. */
-static void read_sense(struct scsi_cmnd *cmd, struct failure *f)
+static __always_inline void read_sense(struct scsi_cmnd *cmd, struct failure *f)
 {
 	__u8 sense[16] = {};
 
@@ -239,6 +230,84 @@ static void read_sense(struct scsi_cmnd *cmd, struct failure *f)
 		f->asc = sense[12];
 		f->ascq = sense[13];
 	}
+}
+
+/* The task that sent the command, unless it has ended since and another one has its place. */
+static __always_inline void read_task(struct event *e, struct slot *slot)
+{
+	struct task_struct *task = (void *)slot->task;
+	__u64 begin = 0;
+
+	bpf_probe_read_kernel(&begin, sizeof(begin), &task->start_time);
+	if (!begin || begin > slot->sent)
+		return;
+	bpf_probe_read_kernel(&e->task, sizeof(e->task), &task->tgid);
+	bpf_probe_read_kernel(e->comm, sizeof(e->comm), &task->comm);
+}
+
+static __noinline int note_event(struct scsi_cmnd *cmd, struct slot *slot, __u64 now)
+{
+	__u64 number = __sync_fetch_and_add(&nr_events, 1);
+	struct event *e = &events[number & (EVENTS - 1)];
+	struct failure f = {};
+
+	e->number = 0;
+	e->ns = now;
+	e->sdev = (__u64)cmd->device;
+	e->task = 0;
+	e->took = 0;
+	e->result = cmd->result;
+	e->bytes = cmd->sdb.length;
+	e->timed_out = 0;
+	if (slot) {
+		e->took = now - slot->sent;
+		e->timed_out = slot->kept == KEPT_LATE;
+		read_task(e, slot);
+	}
+	if ((e->result & 0xff) == CHECK_CONDITION)
+		read_sense(cmd, &f);
+	e->key = f.key;
+	e->asc = f.asc;
+	e->ascq = f.ascq;
+	bpf_probe_read_kernel(e->cdb, sizeof(e->cdb), &cmd->cmnd);
+	e->number = number + 1;
+	return 0;
+}
+
+/* The LLD or error handling takes the command over, or the LLD asks for more time. */
+SEC("tp_btf/scsi_dispatch_cmd_timeout")
+int BPF_PROG(on_timeout, struct scsi_cmnd *cmd)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 now = bpf_ktime_get_ns();
+	struct counters *c;
+	struct of_cpu *of;
+	struct slot *slot;
+
+	if (!cmd)
+		return 0;
+	slot = slot_of(cmd);
+	if (!slot->cmd) {
+		slot->cmd = (__u64)cmd;
+		slot->cpu = cpu;
+		slot->sent = now;
+		slot->task = 0;
+	}
+	if (slot->cmd != (__u64)cmd)
+		slot = NULL;
+	else
+		cpu = slot->cpu;
+	of = cpu_of(cpu);
+	c = of ? counters_of(of, cmd->device) : NULL;
+	if (!c)
+		return 0;
+	add(c->timeouts, 1);
+	if (!slot || slot->kept != KEPT_LATE)
+		add(c->late, 1);
+	if (slot)
+		slot->kept = KEPT_LATE;
+	note_event(cmd, slot, now);
+	return 0;
 }
 
 static __noinline int count_failure(struct scsi_cmnd *cmd, struct counters *c)
@@ -265,49 +334,176 @@ static __noinline int count_failure(struct scsi_cmnd *cmd, struct counters *c)
 	return 0;
 }
 
-/* A command that was sent before smqtop began, or whose token has no slot. */
-static __noinline int count_untimed(struct scsi_cmnd *cmd, __u32 lun)
+/* A command that failed may be sent again: its slot is kept to tell. */
+static __noinline int on_failure(struct scsi_cmnd *cmd, struct counters *c, struct slot *slot)
 {
-	struct counters *c = counters_of(bpf_get_smp_processor_id(), lun);
+	__u64 now = bpf_ktime_get_ns();
 
-	if (!c)
-		return 0;
-	add(c->untimed, 1);
-	add(c->bytes, cmd->sdb.length);
+	count_failure(cmd, c);
+	if (slot->cmd == (__u64)cmd) {
+		note_event(cmd, slot, now);
+	} else {
+		note_event(cmd, NULL, now);
+		if (slot->cmd)
+			return 0;
+		slot->cmd = (__u64)cmd;
+	}
+	slot->kept = KEPT_FAILED;
+	return 0;
+}
+
+/* What on_done does for few commands: @took is that of a timed one. */
+static __noinline int on_rare(struct scsi_cmnd *cmd, struct counters *c, struct slot *slot)
+{
+	/* The LLD had asked for more time. */
+	if (slot->cmd == (__u64)cmd && slot->kept == KEPT_LATE) {
+		add(c->late, -1);
+		slot->kept = 0;
+	}
 	if (cmd->result)
-		count_failure(cmd, c);
+		return on_failure(cmd, c, slot);
+	note_event(cmd, slot, bpf_ktime_get_ns());
+	slot->cmd = 0;
 	return 0;
 }
 
 SEC("tp_btf/scsi_dispatch_cmd_done")
 int BPF_PROG(on_done, struct scsi_cmnd *cmd)
 {
-	__u32 lun, cpu, bucket, at;
 	struct counters *c;
+	struct of_cpu *of;
+	struct slot *slot;
 	struct opcode *o;
-	__u64 *slot, sent;
+	__u64 sent, took;
+	__u32 bucket;
 
 	if (!cmd)
 		return 0;
-	lun = lun_of(cmd->device);
-	slot = slot_of(cmd, lun);
-	sent = slot ? *slot : 0;
-	if (!sent)
-		return count_untimed(cmd, lun);
-	*slot = 0;
-	bucket = hist_index(((bpf_ktime_get_ns() << SLOT_TIME) - sent) >> SLOT_TIME);
-	cpu = sent >> 1 & SLOT_CPU_MASK;
-	c = counters_of(cpu, lun);
-	at = cpu << 8 | cmd->cmnd[0];
-	o = bpf_map_lookup_elem(&opcodes, &at);
-	if (!c || !o || bucket >= HIST_BUCKETS)
+	slot = slot_of(cmd);
+	if (slot->cmd == (__u64)cmd)
+		of = cpu_of(slot->cpu);
+	else
+		of = cpu_of(bpf_get_smp_processor_id());
+	if (!of)
 		return 0;
+	c = counters_of(of, cmd->device);
+	if (!c)
+		return 0;
+	o = &of->opcodes[cmd->cmnd[0]];
+	add(c->bytes, cmd->sdb.length);
+	if (slot->cmd != (__u64)cmd) {
+		add(c->untimed, 1);
+		add(o->untimed, 1);
+		if (cmd->result)
+			on_failure(cmd, c, slot);
+		return 0;
+	}
+	sent = slot->sent;
+	took = bpf_ktime_get_ns() - sent;
+	bucket = hist_bucket((const __u8 *)hist_table, took);
 	add(c->device[bucket], 1);
 	add(o->device[bucket], 1);
+	if (!(sent >> 10 & (QUEUE_SAMPLE - 1)))
+		count_queued(cmd, c, sent);
+	if (cmd->result || took > slow_ns)
+		on_rare(cmd, c, slot);
+	else
+		slot->cmd = 0;
+	return 0;
+}
+
+/* With --counts the only program that a command runs. */
+SEC("tp_btf/scsi_dispatch_cmd_done")
+int BPF_PROG(on_count, struct scsi_cmnd *cmd)
+{
+	struct counters *c;
+	struct of_cpu *of;
+
+	if (!cmd)
+		return 0;
+	of = cpu_of(bpf_get_smp_processor_id());
+	c = of ? counters_of(of, cmd->device) : NULL;
+	if (!c)
+		return 0;
+	add(of->opcodes[cmd->cmnd[0]].untimed, 1);
 	add(c->bytes, cmd->sdb.length);
-	if (sent & SLOT_LATE)	/* the LLD had asked for more time */
-		add(c->late, -1);
+	add(c->untimed, 1);
+	if (cmd->retries)
+		add(c->retried, 1);
 	if (cmd->result)
 		count_failure(cmd, c);
 	return 0;
 }
+
+static __always_inline struct of_host *host_of(__u32 host)
+{
+	return bpf_map_lookup_elem(&hosts, &host);
+}
+
+SEC("tp_btf/scsi_eh_wakeup")
+int BPF_PROG(on_wakeup, struct Scsi_Host *shost)
+{
+	struct of_host *h;
+
+	h = shost ? host_of(shost->host_no) : NULL;
+	if (!h)
+		return 0;
+	add(h->wakeups, 1);
+	if (!h->eh_began)
+		h->eh_began = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* Error handling calls this when it ends; others may do so while it is under way. */
+SEC("fentry/scsi_run_host_queues")
+int BPF_PROG(on_eh_end, struct Scsi_Host *shost)
+{
+	struct of_host *h = host_of(shost->host_no);
+
+	if (h && h->eh_began && shost->shost_state < SHOST_RECOVERY) {
+		add(h->eh_ns, bpf_ktime_get_ns() - h->eh_began);
+		h->eh_began = 0;
+	}
+	return 0;
+}
+
+static __always_inline struct of_host *host_of_cmd(struct scsi_cmnd *cmd)
+{
+	return host_of(BPF_CORE_READ(cmd, device, host, host_no));
+}
+
+SEC("fentry/scmd_eh_abort_handler")
+int BPF_PROG(on_abort, struct work_struct *work)
+{
+	__u64 cmd = (__u64)work - bpf_core_field_offset(struct scsi_cmnd, abort_work);
+	struct of_host *h = host_of_cmd((void *)cmd);
+
+	if (h)
+		add(h->aborts, 1);
+	return 0;
+}
+
+SEC("fentry/scsi_eh_ready_devs")
+int BPF_PROG(on_escalation, struct Scsi_Host *shost)
+{
+	struct of_host *h = host_of(shost->host_no);
+
+	if (h)
+		add(h->escalations, 1);
+	return 0;
+}
+
+#define ON_RESET(which)						\
+SEC("fentry/scsi_try_" #which "_reset")				\
+int BPF_PROG(on_##which##_reset, struct scsi_cmnd *cmd)		\
+{								\
+	struct of_host *h = host_of_cmd(cmd);			\
+								\
+	if (h)							\
+		add(h->which##_resets, 1);			\
+	return 0;						\
+}
+
+ON_RESET(target)
+ON_RESET(bus)
+ON_RESET(host)

@@ -15,9 +15,8 @@
 struct watch {
 	struct watch_bpf *bpf;
 	unsigned int nr_cpus;
-	struct counters *counters;
-	struct opcode *opcodes;
-	__u64 *wakeups;
+	struct of_cpu *cpus;
+	struct of_host *hosts;
 };
 
 static size_t map_bytes(struct bpf_map *map)
@@ -44,18 +43,15 @@ static void unmap(struct bpf_map *map, void *memory)
 
 static int set_sizes(struct watch *w)
 {
-	return bpf_map__set_max_entries(w->bpf->maps.slots, MAX_LUNS * MAX_TOKENS) ?:
-		bpf_map__set_max_entries(w->bpf->maps.counters, w->nr_cpus << LUN_BITS) ?:
-		bpf_map__set_max_entries(w->bpf->maps.opcodes, w->nr_cpus << 8) ?:
-		bpf_map__set_max_entries(w->bpf->maps.wakeups, MAX_HOSTS);
+	return bpf_map__set_max_entries(w->bpf->maps.cpus, w->nr_cpus) ?:
+		bpf_map__set_max_entries(w->bpf->maps.hosts, MAX_HOSTS);
 }
 
 static int map_all(struct watch *w)
 {
-	w->counters = map_memory(w->bpf->maps.counters);
-	w->opcodes = map_memory(w->bpf->maps.opcodes);
-	w->wakeups = map_memory(w->bpf->maps.wakeups);
-	return w->counters && w->opcodes && w->wakeups ? 0 : -errno;
+	w->cpus = map_memory(w->bpf->maps.cpus);
+	w->hosts = map_memory(w->bpf->maps.hosts);
+	return w->cpus && w->hosts ? 0 : -errno;
 }
 
 static int no_messages(enum libbpf_print_level level, const char *format, va_list args)
@@ -77,7 +73,50 @@ static void explain(int error, char *why, size_t size)
 			 strerror(-error));
 }
 
-struct watch *watch_open(char *why, size_t size)
+static void set_table(struct watch *w)
+{
+	unsigned int i;
+
+	for (i = 0; i < 1 << HIST_TABLE; i++)
+		w->bpf->rodata->hist_table[i] = hist_index((__u64)i << HIST_UNIT);
+}
+
+/* @eh: with the programs on functions of error handling, which a kernel may not have. */
+static void choose(struct watch *w, bool counts, bool eh)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program(prog, w->bpf->obj)
+		if (strstr(bpf_program__section_name(prog), "fentry/"))
+			bpf_program__set_autoload(prog, eh);
+	bpf_program__set_autoload(w->bpf->progs.on_start, !counts);
+	bpf_program__set_autoload(w->bpf->progs.on_done, !counts);
+	bpf_program__set_autoload(w->bpf->progs.on_count, counts);
+}
+
+static int try_open(struct watch *w, bool counts, bool eh)
+{
+	w->bpf = watch_bpf__open();
+	if (!w->bpf)
+		return -errno;
+	set_table(w);
+	choose(w, counts, eh);
+	return set_sizes(w) ?: watch_bpf__load(w->bpf) ?: map_all(w) ?: watch_bpf__attach(w->bpf);
+}
+
+static void close_bpf(struct watch *w)
+{
+	if (w->bpf) {
+		unmap(w->bpf->maps.cpus, w->cpus);
+		unmap(w->bpf->maps.hosts, w->hosts);
+	}
+	watch_bpf__destroy(w->bpf);
+	w->bpf = NULL;
+	w->cpus = NULL;
+	w->hosts = NULL;
+}
+
+struct watch *watch_open(char *why, size_t size, bool counts)
 {
 	struct watch *w = calloc(1, sizeof(*w));
 	int error = -ENOMEM;
@@ -88,12 +127,15 @@ struct watch *watch_open(char *why, size_t size)
 	}
 	libbpf_set_print(no_messages);
 	w->nr_cpus = libbpf_num_possible_cpus();
-	w->bpf = watch_bpf__open();
-	if (w->bpf)
-		error = set_sizes(w) ?: watch_bpf__load(w->bpf) ?: map_all(w) ?:
-			watch_bpf__attach(w->bpf);
-	if (!error)
+	error = try_open(w, counts, true);
+	if (error && error != -EPERM) {
+		close_bpf(w);
+		error = try_open(w, counts, false);
+	}
+	if (!error) {
+		watch_slow(w, SLOW_MS * 1000000ULL);
 		return w;
+	}
 	watch_close(w);
 	/* A user without rights may not even look for the kernel's types. */
 	explain(geteuid() && error != -ENOMEM ? -EPERM : error, why, size);
@@ -102,12 +144,7 @@ struct watch *watch_open(char *why, size_t size)
 
 void watch_close(struct watch *w)
 {
-	if (w->bpf) {
-		unmap(w->bpf->maps.counters, w->counters);
-		unmap(w->bpf->maps.opcodes, w->opcodes);
-		unmap(w->bpf->maps.wakeups, w->wakeups);
-	}
-	watch_bpf__destroy(w->bpf);
+	close_bpf(w);
 	free(w);
 }
 
@@ -125,17 +162,49 @@ const struct lun *watch_lun(const struct watch *w, unsigned int entry)
 
 const struct counters *watch_counters(const struct watch *w, unsigned int cpu, unsigned int entry)
 {
-	return &w->counters[cpu << LUN_BITS | entry];
+	return &w->cpus[cpu].luns[entry];
 }
 
 const struct opcode *watch_opcode(const struct watch *w, unsigned int cpu, unsigned int opcode)
 {
-	return &w->opcodes[cpu << 8 | opcode];
+	return &w->cpus[cpu].opcodes[opcode];
 }
 
-__u64 watch_wakeups(const struct watch *w, unsigned int host)
+const struct of_host *watch_host(const struct watch *w, unsigned int host)
 {
-	return host < MAX_HOSTS ? w->wakeups[host] : 0;
+	static const struct of_host none;
+
+	return host < MAX_HOSTS ? &w->hosts[host] : &none;
+}
+
+void watch_sample(struct watch *w, unsigned int every)
+{
+	/* As many commands without a time as before a timed one: every - 0.5 on average. */
+	w->bpf->bss->sample_mask = every > 1 ? 2 * every - 1 : 0;
+}
+
+void watch_slow(struct watch *w, __u64 ns)
+{
+	w->bpf->bss->slow_ns = ns;
+}
+
+unsigned int watch_events(const struct watch *w, struct event *events)
+{
+	unsigned int nr = 0;
+	__u64 number = __atomic_load_n(&w->bpf->bss->nr_events, __ATOMIC_ACQUIRE);
+
+	for (; number && nr < EVENTS; number--) {
+		const volatile struct event *e = &w->bpf->bss->events[(number - 1) % EVENTS];
+
+		if (e->number != number)
+			continue;
+		events[nr] = *(const struct event *)e;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		/* It may have been overwritten meanwhile. */
+		if (e->number == number)
+			nr++;
+	}
+	return nr;
 }
 
 const struct lost *watch_lost(const struct watch *w)
@@ -150,7 +219,7 @@ void watch_forget(struct watch *w, unsigned int entry)
 
 	lun->known = 0;
 	for (cpu = 0; cpu < w->nr_cpus; cpu++)
-		memset(&w->counters[cpu << LUN_BITS | entry], 0, sizeof(*w->counters));
+		memset(&w->cpus[cpu].luns[entry], 0, sizeof(w->cpus->luns[0]));
 	__atomic_store_n(&lun->sdev, 0, __ATOMIC_RELEASE);
 }
 

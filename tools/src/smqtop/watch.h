@@ -10,16 +10,20 @@
 
 struct watch;
 
+#define SAMPLE_EVERY	32	/* of so many commands one is timed, where there are many */
+#define SLOW_MS		100	/* which commands are slow, if nothing else is said */
+
 /**
  * watch_open() - load the programs, and begin to count
  * @why: receives the reason if that is not possible
  * @size: of @why
+ * @counts: take no times, which costs less
  *
  * They go when the process ends, however it ends.
  *
  * Return: NULL on failure.
  */
-struct watch *watch_open(char *why, size_t size);
+struct watch *watch_open(char *why, size_t size, bool counts);
 void watch_close(struct watch *w);
 
 unsigned int watch_cpus(const struct watch *w);
@@ -27,8 +31,14 @@ unsigned int watch_cpus(const struct watch *w);
 const struct lun *watch_lun(const struct watch *w, unsigned int entry);
 const struct counters *watch_counters(const struct watch *w, unsigned int cpu, unsigned int entry);
 const struct opcode *watch_opcode(const struct watch *w, unsigned int cpu, unsigned int opcode);
-__u64 watch_wakeups(const struct watch *w, unsigned int host);
+const struct of_host *watch_host(const struct watch *w, unsigned int host);
 const struct lost *watch_lost(const struct watch *w);
+/* Times one in @every commands: 1, or a power of two. The others are only counted. */
+void watch_sample(struct watch *w, unsigned int every);
+/* What takes longer than @ns is one of the events. */
+void watch_slow(struct watch *w, __u64 ns);
+/* The last commands that were slow, failed or timed out, newest first; returns how many. */
+unsigned int watch_events(const struct watch *w, struct event *events);
 /* Frees the entry of a LUN that the machine no longer has. */
 void watch_forget(struct watch *w, unsigned int entry);
 
