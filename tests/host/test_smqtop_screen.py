@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import xml.etree.ElementTree
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,8 @@ LEFT, RIGHT, DOWN, UP, END, NEXT = ("\x1bOD", "\x1bOC", "\x1bOB", "\x1bOA", "\x1
 
 sys.path.append(str(TOP / "tools/demos"))
 pytest.importorskip("pyte", reason="tools/deps install top")
-from screen import Screen  # noqa: E402  # pylint: disable=wrong-import-position
+from screen import Screen  # noqa: E402
+from svg import draw  # noqa: E402
 
 
 @pytest.fixture(name="smqtop", scope="module")
@@ -100,6 +102,15 @@ def test_colours_have_a_meaning(argv):
         go(screen, LEFT * (recording.FULL - recording.RECOVERY), ("1", "not running: host1"))
         assert cell(screen, "recovery").fg == cell(screen, "not running").fg == "brown"
         assert cell(screen, "scsi_debug").fg == "default"
+
+
+def test_picture_has_the_cells_and_their_colours(argv):
+    with opened(argv) as screen:
+        go(screen, DOWN)
+        picture = xml.etree.ElementTree.fromstring(draw(screen.screen))
+    texts = [(part.text, part.get("fill")) for part in picture if part.text and part.text.strip()]
+    assert [colour for text, colour in texts if text.strip() == "3"] == ["#ff5f5f"]
+    assert "sdai  0:0:0:34 " in "".join(text for text, _ in texts)
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "vt100"}], ids=["NO_COLOR", "vt100"])

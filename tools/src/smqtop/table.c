@@ -80,8 +80,8 @@ static const struct column figures[] = {
 };
 
 static const struct column errors[] = {
-	{ "LUN", 12, 24, true }, { "TOTAL", 8, 10 }, { "PER_S", 7, 8 }, { "OPCODE", 18, 32, true },
-	{ "WHAT", 31, ROW_TEXT - 1, true },
+	{ "LUN", 11, 24, true }, { "TOTAL", 6, 10 }, { "PER_S", 5, 8 }, { "OPCODE", 15, 32, true },
+	{ "WHAT", 39, ROW_TEXT - 1, true },
 };
 
 static const struct column commands[] = {
