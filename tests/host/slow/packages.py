@@ -10,9 +10,11 @@ from chroot import ALL, TOP, Root
 
 # What a package build needs beside the Build-Depends; fio for its engine is left out.
 BUILDERS = "build-essential,dpkg-dev,lintian"
-VERSION = re.search(r'^PACKAGE_VERSION="(.*)"$', (TOP / "dkms.conf").read_text(encoding="ascii"),
-                    re.M)[1]
+DKMS = (TOP / "dkms.conf").read_text(encoding="ascii")
+VERSION = re.search(r'^PACKAGE_VERSION="(.*)"$', DKMS, re.M)[1]
 NEXT = f"{VERSION}.1"
+# The releases of kernels for which dkms builds the modules; newer ones may be served.
+KERNELS = re.search(r"\$kernelver =~ (\S+) \]\]", DKMS)[1]
 # The files that name the version of the release.
 VERSIONED = ("dkms.conf", "debian/changelog", "include/smq/version.h", "tools/libsmq/libsmq.h",
              "tools/libsmq/python/pyproject.toml", "tools/libsmq/python/smq/__init__.py")
@@ -176,12 +178,12 @@ def install_and_purge(suite, folder, keep):
 
         # The hooks of a kernel's package build the modules.
         newer = root.run("apt-cache pkgnames linux-headers-").stdout.split()
-        newer = max((name for name in newer if re.fullmatch(
-            r"linux-headers-\d+\.\d+\.[\d.+a-z-]*-amd64", name) and "-cloud-" not in name
-            and "-rt-" not in name), key=lambda name: [
-                int(part) for part in re.findall(r"\d+", name)[:3]])
-        root.run('apt-get install -y -qq --no-install-recommends "$1"', newer)
-        newer = newer.removeprefix("linux-headers-")
+        newer = [name.removeprefix("linux-headers-") for name in newer if re.fullmatch(
+            r"linux-headers-\d+\.\d+\.[\d.+a-z-]*-amd64", name)]
+        newer = max((name for name in newer if re.match(KERNELS, name) and "-cloud-" not in name
+                     and "-rt-" not in name),
+                    key=lambda name: [int(part) for part in re.findall(r"\d+", name)[:3]])
+        root.run('apt-get install -y -qq --no-install-recommends "linux-headers-$1"', newer)
         assert newer != stock and root.installed(newer) == ALL
 
         root.run('apt-get install -y -qq --no-install-recommends /tmp/packages/*_"$1"_*.deb', NEXT)
