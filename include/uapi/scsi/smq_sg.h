@@ -375,8 +375,8 @@ struct smq_sg_run {
  *
  * The 16 bytes at sqe->cmd of an SMQ_SG_URING_BATCH. CQE: res is the number of commands that did
  * not end with status GOOD, 0 for none. Below 0 it is an errno: the batch itself was wrong, and no
- * slot was run. EFAULT: not all of the list is memory. EINVAL: a field is wrong, or an unused byte is
- * not 0. EPERM: the slots belong to other credentials. ENOMEM. Each slot's own result is in its
+ * slot was run. EFAULT: not all of the list is memory. EINVAL: a field is wrong, or an unused byte
+ * is not 0. EPERM: the slots belong to other credentials. ENOMEM. Each slot's own result is in its
  * status, as with struct smq_sg_run. A slot that fails does not stop the slots after it in the
  * list. If SMQ_SG_CANCEL or the end of the task cancels a batch that waits, the commands that it
  * has not sent fail with ECANCELED and are counted.
