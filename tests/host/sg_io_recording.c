@@ -39,12 +39,15 @@ static void put_event(struct recording *r, const char *line, __u32 order)
 int main(int argc, char **argv)
 {
 	static struct writing w;
+	static struct recorded_device dev = { .name = "d" };
 	static struct recording r;
 	char line[256];
 	__u32 order = 0;
 
 	r.limit = argc > 1 ? strtoull(argv[1], NULL, 10) : 1000;
-	w.block_size = argc > 2 ? atoi(argv[2]) : 512;
+	dev.block_size = argc > 2 ? atoi(argv[2]) : 512;
+	w.devs = &dev;
+	w.nr_devs = 1;
 	while (fgets(line, sizeof(line), stdin))
 		put_event(&r, line, order++);
 	recording_sort(&r, ~0ULL);

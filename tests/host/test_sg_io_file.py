@@ -292,3 +292,22 @@ def test_garbage_never_crashes(tmp_path):
         assert (done.stderr != "") == (done.returncode == 2)
         accepted += done.returncode == 0
     assert 0 < accepted < 300
+
+
+def test_recorded_device_and_time(tmp_path):
+    """All lines of a file have dev=, or none."""
+    path = write(tmp_path, f"{READ10} in 512 dev=/dev/sda took=12.345\n{READ10} in 512 dev=/dev/sda")
+    assert len(commands(path)) == 2
+    for lines, why in [
+            ((" dev=a", " dev=b"), "cmds:2: dev=b is a second device; only one can be used here"),
+            ((" dev=a", ""), "cmds:2: has no dev=, but the lines before have it"),
+            (("", " dev=a"), "cmds:2: has dev=, but the lines before have none"),
+            ((" dev=a dev=a",), "cmds:1: dev= given twice"),
+            ((" dev=",), "cmds:1: dev= needs a name of 1 to 63 characters"),
+            ((" took=1.x",), "cmds:1: took='1.x' is no time in microseconds"),
+            ((" took=1.",), "cmds:1: took='1.' is no time"),
+            ((" took=99999999999999999999",), "is no time"),
+            ((" took=18446744073709552",), "is no time"),
+            ((" took=1 took=1",), "cmds:1: took= given twice")]:
+        done = dump(write(tmp_path, "".join(f"{READ10} in 512{end}\n" for end in lines)))
+        assert done.returncode == 2 and why in done.stderr, done.stderr

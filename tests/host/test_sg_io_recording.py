@@ -35,8 +35,8 @@ def test_each_command_becomes_one_line():
         event("start", 5_030_000, 2, 1, 0),
         event("done", 5_040_000, 1, 0, cdb="2a000000001000000800", result=2),
         event("start", 5_050_000, 3, 1, cdb="42000000000000001800")])
-    assert lines == [f"{read10(16, 8)} in 4096 at=0 cpu=0",
-                     "2a000000001000000800 out 4096 pattern=lba at=20 cpu=3",
+    assert lines == [f"{read10(16, 8)} in 4096 at=0 cpu=0 took=10.000",
+                     "2a000000001000000800 out 4096 pattern=lba at=20 cpu=3 took=19.001",
                      f"{TUR} none 0 at=30 cpu=1",
                      "42000000000000001800 out 24 pattern=zero at=50 cpu=1"]
     assert summary == {"written": 4, "left_out": 0, "most": 2, "cpus": 3, "ends": 2,
@@ -79,7 +79,8 @@ def test_a_refused_command_counts_once():
         event("refused", 2500, 7, cdb=read10(1)), event("start", 3000, 7, cdb=read10(1)),
         event("refused", 3500, 7, cdb=read10(1)), event("start", 9000, 7, cdb=read10(1)),
         event("done", 9500, 7, cdb=read10(1)), event("done", 9600, 7, cdb=read10(2))])
-    assert lines == [f"{read10(2)} in 512 at=0 cpu=1", f"{read10(1)} in 512 at=7 cpu=0"]
+    assert lines == [f"{read10(2)} in 512 at=0 cpu=1 took=7.600",
+                     f"{read10(1)} in 512 at=7 cpu=0 took=0.500"]
     assert (summary["ends"], summary["most"]) == (2, 2)
 
 

@@ -26,6 +26,9 @@ struct line {
 	bool has_timeout;
 	bool has_at;
 	bool has_cpu;
+	bool has_took;
+	const char *dev;
+	__u64 took_ns;
 	struct data_spec spec;
 	struct command *cmd;
 	char why[WHY_BYTES];
@@ -176,6 +179,16 @@ static bool parse_number(struct line *l, const char *key, const char *value,
 	return true;
 }
 
+static bool parse_dev(struct line *l, const char *value)
+{
+	if (l->dev)
+		return fail(l, "dev= given twice");
+	if (!*value || strlen(value) > FILE_DEVICE_NAME)
+		return fail(l, "dev= needs a name of 1 to %d characters", FILE_DEVICE_NAME);
+	l->dev = value;
+	return true;
+}
+
 static bool parse_option(struct line *l, char *word)
 {
 	char *value = strchr(word, '=');
@@ -200,7 +213,18 @@ static bool parse_option(struct line *l, char *word)
 		l->cmd->cpu = n;
 		return true;
 	}
-	return fail(l, "unknown key '%.40s': data, pattern, timeout, at and cpu are known", word);
+	if (!strcmp(word, "dev"))
+		return parse_dev(l, value);
+	if (!strcmp(word, "took")) {
+		if (l->has_took)
+			return fail(l, "took= given twice");
+		l->has_took = true;
+		if (num_parse_decimal(value, 1000, &l->took_ns))
+			return fail(l, "took='%.40s' is no time in microseconds", value);
+		return true;
+	}
+	return fail(l, "unknown key '%.40s': data, pattern, timeout, at, cpu, dev and took are "
+		    "known", word);
 }
 
 static bool build_data(struct line *l, struct dataset *ds)
@@ -252,6 +276,7 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt,
 static bool make_room(struct cmdfile *file, size_t *room)
 {
 	struct command *bigger;
+	__u64 *took;
 
 	if (file->nr < *room)
 		return true;
@@ -260,6 +285,54 @@ static bool make_room(struct cmdfile *file, size_t *room)
 	if (!bigger)
 		return false;
 	file->cmds = bigger;
+	if (file->took_ns) {
+		took = realloc(file->took_ns, *room * sizeof(*took));
+		if (!took)
+			return false;
+		file->took_ns = took;
+	}
+	return true;
+}
+
+/* Sets the device of a command. Either all lines of a file have dev=, or none has. */
+static bool set_device(struct line *l, const struct cmdfile_options *opt, struct cmdfile *file)
+{
+	unsigned int i;
+
+	if (!file->nr && !l->dev)
+		return true;
+	if (file->nr && !l->dev != !file->nr_devs)
+		return fail(l, "has %s, but the lines before have %s", l->dev ? "dev=" : "no dev=",
+			    l->dev ? "none" : "it");
+	if (!l->dev)
+		return true;
+	for (i = 0; i < file->nr_devs; i++)
+		if (!strcmp(file->devs[i], l->dev))
+			break;
+	if (i == FILE_DEVICES)
+		return fail(l, "dev=%s is one device more than %d", l->dev, FILE_DEVICES);
+	if (i && !opt->many_devices)
+		return fail(l, "dev=%s is a second device; only one can be used here", l->dev);
+	if (i == file->nr_devs) {
+		file->devs[i] = strdup(l->dev);
+		if (!file->devs[i])
+			return fail(l, "no memory");
+		file->nr_devs++;
+	}
+	l->cmd->dev = i;
+	return true;
+}
+
+/* The array of took= begins with the first line that has it; those before have 0. */
+static bool set_took(struct line *l, struct cmdfile *file, size_t room)
+{
+	if (!file->took_ns && !l->has_took)
+		return true;
+	if (!file->took_ns)
+		file->took_ns = calloc(room, sizeof(*file->took_ns));
+	if (!file->took_ns)
+		return fail(l, "no memory");
+	file->took_ns[file->nr] = l->took_ns;
 	return true;
 }
 
@@ -346,7 +419,8 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		*l.cmd = (struct command){
 			.line = number, .cpu = CPU_ANY, .timeout_ms = TIMEOUT_MS_DEFAULT,
 		};
-		if (!parse_line(&l, opt, file->data)) {
+		if (!parse_line(&l, opt, file->data) ||
+		    (l.cmd->cdb_len && (!set_device(&l, opt, file) || !set_took(&l, file, room)))) {
 			warnx("%s:%u: %s", file->name, number, l.why);
 			return -1;
 		}
@@ -400,6 +474,9 @@ int cmdfile_load(const char *name, const struct cmdfile_options *opt,
 void cmdfile_free(struct cmdfile *file)
 {
 	dataset_free(file->data);
+	while (file->nr_devs)
+		free(file->devs[--file->nr_devs]);
+	free(file->took_ns);
 	free(file->cmds);
 	*file = (struct cmdfile){};
 }

@@ -9,11 +9,14 @@
 #define TIMEOUT_MS_MAX		86400000	/* a day: formatting takes hours */
 #define CPU_ANY			-1
 #define MAX_COMMANDS	(16u << 20)	/* of a file */
+#define FILE_DEVICES	64	/* that dev= can name in a file */
+#define FILE_DEVICE_NAME	63	/* characters of the longest name */
 
 struct command {
 	__u8 cdb[CDB_MAX];
 	__u8 cdb_len;
-	__u8 dir;		/* enum cdb_dir */
+	__u8 dir : 2;		/* enum cdb_dir */
+	__u8 dev : 6;		/* index of its name in cmdfile.devs, 0 without dev= */
 	__s16 cpu;		/* the CPU that submits it, or CPU_ANY */
 	__u32 bytes;
 	__u32 timeout_ms;
@@ -28,6 +31,9 @@ struct cmdfile {
 	const char *name;
 	struct command *cmds;
 	size_t nr;
+	__u64 *took_ns;		/* of each command, 0: not known; NULL: no line has took= */
+	char *devs[FILE_DEVICES];	/* the names that dev= gives, in the order of the file */
+	unsigned int nr_devs;	/* 0: no line has dev= */
 	__u32 max_in;		/* largest data-in of any command */
 	__u32 max_bytes;
 	__u32 max_timeout_ms;
@@ -38,6 +44,7 @@ struct cmdfile {
 struct cmdfile_options {
 	bool unchecked;		/* BYTES and direction may contradict the CDB */
 	bool names_unchecked;	/* the user can set @unchecked: a message names --unchecked */
+	bool many_devices;	/* dev= may name more than one */
 	bool shared;		/* processes that are forked later share the images of data-out */
 	__u64 memory;		/* limit for the data-out images, in bytes */
 };

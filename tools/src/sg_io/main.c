@@ -17,6 +17,7 @@ static const struct {
 } commands[] = {
 	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
+	{ "import", cmd_import, "write a command file from what another tool recorded" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
 	{ "record", cmd_record, "write the commands that a device gets as a command file" },
 	{ "replay", cmd_replay, "issue the commands of a file at their times, on their CPUs" },
@@ -40,6 +41,7 @@ static void usage(FILE *out)
 	      "\n"
 	      "Command file: one command a line, '#' starts a comment.\n"
 	      "  HEX-CDB in|out|none BYTES [data=FILE@OFFSET|pattern=NAME] [timeout=MS] [at=USEC] [cpu=N]\n"
+	      "      [dev=NAME] [took=USEC]\n"
 	      "  HEX-CDB  6 to 32 bytes in hex, without spaces or with one after each byte; the\n"
 	      "           opcode determines how many\n"
 	      "  BYTES    how much data the command moves, as the CDB says\n"
@@ -48,6 +50,8 @@ static void usage(FILE *out)
 	      "  timeout= in milliseconds, 30000 if not given (--via block uses the disk's own)\n"
 	      "  at=      when to replay the command, in microseconds; 'run' ignores it\n"
 	      "  cpu=     the CPU that submits the command\n"
+	      "  dev=     the device, in a recording of several\n"
+	      "  took=    how long the command took when it was recorded\n"
 	      "Numbers are decimal, or hex with 0x; counts and sizes may end in k, M, G or T\n"
 	      "(times 1024). CDBs are checked as those of a disk (SBC); for other types of\n"
 	      "devices only the opcodes that all types have (SPC).\n"
@@ -96,7 +100,7 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);
 	}
-	warnx("'%s' is no command: compare, gen, info, record, replay, run or verify; "
+	warnx("'%s' is no command: compare, gen, import, info, record, replay, run or verify; "
 	      "'sg_io --help' says more", argv[1]);
 	return EXIT_USAGE;
 }

@@ -48,3 +48,29 @@ int num_parse_size(const char *s, __u64 min, __u64 max, __u64 *out)
 {
 	return parse(s, 4, min, max, out);
 }
+
+int num_parse_decimal(const char *s, __u64 unit, __u64 *out)
+{
+	__u64 v = 0;
+
+	if (!isdigit((unsigned char)*s))
+		return -EINVAL;
+	for (; isdigit((unsigned char)*s); s++)
+		if (__builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, *s - '0', &v))
+			return -ERANGE;
+	if (__builtin_mul_overflow(v, unit, &v))
+		return -ERANGE;
+	if (*s == '.') {
+		if (!isdigit((unsigned char)s[1]))
+			return -EINVAL;
+		for (s++; isdigit((unsigned char)*s); s++) {
+			unit /= 10;
+			if (__builtin_add_overflow(v, (*s - '0') * unit, &v))
+				return -ERANGE;
+		}
+	}
+	if (*s)
+		return -EINVAL;
+	*out = v;
+	return 0;
+}

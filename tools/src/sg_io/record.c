@@ -229,7 +229,8 @@ static void print_json(const struct record_options *o, const struct recording *r
 }
 
 static int conclude(const struct record_options *o, const struct device *dev,
-		    const struct recording *r, FILE *out, __u32 block_size,
+		    const struct recording *r, FILE *out,
+		    const struct recorded_device *recorded,
 		    const struct loss *lost)
 {
 	struct writing *w = calloc(1, sizeof(*w));
@@ -239,7 +240,7 @@ static int conclude(const struct record_options *o, const struct device *dev,
 		warnx("no memory");
 		return EXIT_DEVICE;
 	}
-	*w = (struct writing){ .out = out, .block_size = block_size, .pattern = o->pattern };
+	*w = (struct writing){ .out = out, .devs = recorded, .nr_devs = 1, .pattern = o->pattern };
 	/* Truncate only now, so that a failed recording does not destroy an older one. */
 	if (o->output && ftruncate(fileno(out), 0) && errno != EINVAL) {
 		warn("%s", o->output);
@@ -290,6 +291,9 @@ static int execute(const struct record_options *o, const struct device *dev, FIL
 	struct trace *t;
 	/* Read it now, because the device may be gone at the end. */
 	__s64 block_size = dev->queue[0] ? sysfs_number(dev->queue, "logical_block_size") : 0;
+	const struct recorded_device recorded = {
+		.name = o->dev, .block_size = block_size > 0 ? block_size : 0,
+	};
 	struct loss lost;
 	bool there;
 
@@ -314,7 +318,7 @@ static int execute(const struct record_options *o, const struct device *dev, FIL
 	/* The reader of the output may be slow: let the next signal end the program. */
 	signals_take(signals);
 	signals_unblock();
-	status = conclude(o, dev, r, out, block_size > 0 ? block_size : 0, &lost);
+	status = conclude(o, dev, r, out, &recorded, &lost);
 	if (!there) {
 		warnx("%s: the device is gone, the recording ended early", o->dev);
 		status = EXIT_DEVICE;

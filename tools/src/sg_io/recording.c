@@ -63,7 +63,8 @@ static bool add_start(struct recording *r, const struct trace_event *e)
 	c = &r->cmds[r->nr++];
 	*c = (struct recorded){
 		.ns = e->ns, .tag = e->tag, .before = *chain, .cpu = e->cpu,
-		.cdb_len = e->cdb_len, .has_data = e->has_data, .protected = e->protected,
+		.cdb_len = e->cdb_len, .dev = e->dev, .has_data = e->has_data,
+		.protected = e->protected,
 	};
 	memcpy(c->cdb, e->cdb, e->cdb_len);
 	*chain = r->nr;
@@ -84,7 +85,7 @@ static struct recorded *take_match(struct recording *r, const struct trace_event
 
 	for (i = 0; *link && i < LONGEST_CHAIN; i++, link = &c->before) {
 		c = &r->cmds[*link - 1];
-		if (c->tag != e->tag || c->cdb_len != e->cdb_len ||
+		if (c->tag != e->tag || c->dev != e->dev || c->cdb_len != e->cdb_len ||
 		    memcmp(c->cdb, e->cdb, e->cdb_len))
 			continue;
 		*link = c->before;
@@ -111,7 +112,8 @@ static bool add_event(struct recording *r, const struct trace_event *e)
 		r->refused++;
 		return true;
 	}
-	hist_add(&r->latency, e->ns - c->ns);
+	c->took_ns = e->ns - c->ns;
+	hist_add(&r->latency, c->took_ns);
 	r->not_good += e->result != 0;
 	return true;
 }
@@ -138,6 +140,7 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 			    enum cdb_dir *dir, __u64 *bytes)
 {
 	const struct cdb_op *op = c->cdb_len ? cdb_find(c->cdb, c->cdb_len) : NULL;
+	__u32 block_size = w->devs[c->dev].block_size;
 	char why[256];
 
 	if (!c->cdb_len)
@@ -156,9 +159,9 @@ static const char *describe(const struct recorded *c, const struct writing *w,
 	} else if (!op) {
 		return "the opcode is not known, so neither are direction and size of its data";
 	}
-	if (c->has_data && op->lba_len && !w->block_size)
+	if (c->has_data && op->lba_len && !block_size)
 		return "the device has no disk, so the size of its blocks is not known";
-	if (!cdb_transfer(c->cdb, c->cdb_len, w->block_size, dir, bytes) ||
+	if (!cdb_transfer(c->cdb, c->cdb_len, block_size, dir, bytes) ||
 	    c->has_data != (*dir != DIR_NONE))
 		return "its data is not what its CDB says";
 	if (*bytes > DATA_MAX)
@@ -205,6 +208,10 @@ static void write_line(const struct recorded *c, __u64 first_ns, struct writing 
 	/* A command file cannot name other CPUs: leave out cpu= for them. */
 	if (c->cpu < CPU_SETSIZE)
 		fprintf(w->out, " cpu=%u", c->cpu);
+	if (w->nr_devs > 1)
+		fprintf(w->out, " dev=%s", w->devs[c->dev].name);
+	if (c->took_ns)
+		fprintf(w->out, " took=%llu.%03llu", c->took_ns / 1000, c->took_ns % 1000);
 	if (why)
 		fprintf(w->out, " # left out: %s", why);
 	fputc('\n', w->out);

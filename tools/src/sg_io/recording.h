@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* A recording: the commands that a device got, derived from trace events. */
+/* A recording: the commands that devices got, derived from trace events. */
 #ifndef SG_IO_RECORDING_H
 #define SG_IO_RECORDING_H
 
@@ -11,12 +11,16 @@
 
 #define TAG_CHAINS	1024
 
+#define NO_CPU		0xffff	/* trace_event.cpu: not known */
+
 struct recorded {
 	__u64 ns;
+	__u64 took_ns;		/* 0: it has not ended, or that is not known */
 	__s32 tag;
 	__u32 before;		/* an earlier command in flight in this chain: index + 1, or 0 */
 	__u16 cpu;
 	__u8 cdb_len;
+	__u8 dev;
 	bool has_data;
 	bool protected;
 	bool refused;		/* the LLD refused it: the mid-layer queues it again */
@@ -41,10 +45,16 @@ struct recording {
 	bool no_memory;
 };
 
+struct recorded_device {
+	const char *name;
+	__u32 block_size;	/* 0: not known */
+};
+
 /* The output of a command file's lines; counts of commands written and left out. */
 struct writing {
 	FILE *out;
-	__u32 block_size;	/* of the device, 0: not known */
+	const struct recorded_device *devs;
+	unsigned int nr_devs;	/* if there is more than one, lines have dev= */
 	const char *pattern;	/* of data-out; NULL: lba, but zero for WRITE SAME */
 	struct opcodes written;
 	__u64 nr_written;

@@ -32,6 +32,7 @@ _sg_io_values() {
 		;;
 	--device) _sg_io_devices ;;
 	--op) "$program" gen --op help 2>/dev/null ;;
+	--from) "$program" import --from help 2>/dev/null | cut -d ' ' -f 1 ;;
 	--pattern) echo zero ff byte: count lba random random: ;;
 	esac
 }
@@ -98,7 +99,7 @@ _sg_io() {
 	for word in "${words[@]:2}"; do
 		if [[ -n $expects ]]; then
 			expects=''
-		elif [[ $word == -o && $command == record ]]; then
+		elif [[ $word == -o && $command == @(record|import) ]]; then
 			expects=--output
 		elif [[ $word == --* ]]; then
 			[[ $'\n'$options$'\n' != *$'\n'"$word="$'\n'* ]] || expects=$word

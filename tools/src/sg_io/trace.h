@@ -20,6 +20,7 @@ struct trace_event {
 	__u16 cpu;
 	__u8 kind;		/* enum trace_kind */
 	__u8 cdb_len;
+	__u8 dev;		/* index of the device, 0 if there is one */
 	bool has_data;
 	bool protected;		/* the command has protection information in addition to the data */
 	__u8 cdb[CDB_MAX];

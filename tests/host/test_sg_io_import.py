@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0
+"""sg_io import: the samples in imports/ become command files, and lines that are wrong are refused.
+blkparse.txt, trace-cmd.txt, trace.txt, perf.txt and fio.log are what these tools printed on Debian
+12 (fio 3.33 and blkdiscard on two scsi_debug disks). The others follow the descriptions of their
+formats."""
+
+import json
+import pathlib
+
+import pytest
+from sg_io_build import binary, run
+
+SAMPLES = pathlib.Path(__file__).resolve().parent / "imports"
+R, W = "in 4096", "out 4096 pattern=lba"
+DISCARD = "93080000000000000800000000800000 out 512 pattern=zero"
+
+
+def cdb(opcode, lba, blocks=8):
+    return f"{opcode}00{lba:08x}00{blocks:04x}00"
+
+
+WANT = {
+    # Sectors of 512 bytes; D and C of the same sectors become one command.
+    ("blkparse", "blkparse.txt"): (0, [
+        f"{cdb('2a', 0)} {W} at=0 cpu=1 dev=8:0 took=12964.787",
+        f"{cdb('28', 40)} {R} at=37536 cpu=1 dev=8:16 took=582.197",
+        f"{cdb('2a', 48)} {W} at=44727 cpu=0 dev=8:0 took=357.098",
+        f"{cdb('2a', 24)} {W} at=45965 cpu=0 dev=8:16 took=663.720",
+        f"{cdb('28', 24)} {R} at=46884 cpu=0 dev=8:0 took=346.212",
+        f"{cdb('2a', 48)} {W} at=47469 cpu=0 dev=8:16 took=299.791",
+        f"{cdb('2a', 32)} {W} at=48029 cpu=0 dev=8:0 took=463.559",
+        f"{cdb('2a', 16)} {W} at=48592 cpu=0 dev=8:16 took=16198.150",
+        f"{DISCARD} at=1118907 cpu=0 dev=8:0 took=425.110"]),
+    ("tracepoints", "trace-cmd.txt"): (0, [
+        f"{cdb('2a', 0)} {W} at=0 cpu=0 dev=0:0:0:0 took=2732.000",
+        f"{cdb('28', 40)} {R} at=10040 cpu=0 dev=0:0:1:0 took=4602.000",
+        f"{cdb('2a', 48)} {W} at=21722 cpu=0 dev=0:0:0:0 took=3918.000",
+        f"{cdb('2a', 24)} {W} at=30907 cpu=0 dev=0:0:1:0 took=336.000"]),
+    ("tracepoints", "trace.txt"): (0, [
+        f"{cdb('28', 0)} {R} at=0 cpu=1 took=335.000",
+        f"{cdb('28', 8)} {R} at=825 cpu=1 took=279.000"]),
+    ("fio", "fio.log"): (0, [
+        f"{cdb('2a', 0)} {W} at=0 dev=/dev/sda",
+        f"{cdb('28', 40)} {R} at=107989 dev=/dev/sdb",
+        f"{cdb('2a', 48)} {W} at=124796 dev=/dev/sda",
+        f"{cdb('2a', 24)} {W} at=129729 dev=/dev/sdb",
+        f"{cdb('28', 24)} {R} at=130219 dev=/dev/sda",
+        f"{cdb('2a', 48)} {W} at=131456 dev=/dev/sdb",
+        f"{cdb('2a', 32)} {W} at=132030 dev=/dev/sda",
+        f"{cdb('2a', 16)} {W} at=132606 dev=/dev/sdb"]),
+    ("fio", "fio2.log"): (0, [
+        f"{cdb('2a', 0)} {W} at=0", f"{cdb('28', 16, 1)} in 512 at=1500",
+        f"{DISCARD} at=2000", "35000000000000000000 none 0 at=2000"]),
+    # The file is not in the order of time.
+    ("msr", "msr.csv"): (0, [
+        "280000d10d3a00003000 in 24576 at=0 dev=usr_0 took=4128.600",
+        "2a00007164a800000100 out 512 pattern=lba at=1025989 dev=usr_0",
+        "2a000027434800001000 out 8192 pattern=lba at=1332052 dev=usr_0 took=196.300",
+        "2a0000489c9000000800 out 4096 pattern=lba at=1379193 dev=web_1 took=183.500"]),
+    # One line has no type: it is left out, and the exit status is 1.
+    ("snia", "snia.csv"): (1, [
+        "280068a9f5dd00010000 in 131072 at=0 dev=lun0 took=806.000",
+        f"{cdb('2a', 8)} {W} at=1125 dev=lun4"]),
+    ("hfplayer", "hfplayer.csv"): (0, [
+        f"{cdb('28', 2, 2)} in 1024 at=0 dev=lun6 took=200.000",
+        f"{cdb('2a', 4)} {W} at=50 dev=lun7 took=56.910"]),
+}
+
+
+def convert(fmt, path, *args, sanitized=True, stdin=b""):
+    return run(binary(sanitized), "import", "--from", fmt, *args, path, stdin=stdin)
+
+
+@pytest.mark.parametrize("fmt,name", WANT, ids=lambda v: v)
+def test_samples(fmt, name):
+    status, lines = WANT[fmt, name]
+    done = convert(fmt, SAMPLES / name)
+    assert done.stdout.splitlines()[1:] == lines, done.stderr
+    assert done.returncode == status
+
+
+@pytest.mark.parametrize("fmt,name", WANT, ids=lambda v: v)
+def test_replay_reads_what_import_writes(fmt, name, tmp_path):
+    """Each device's commands are a file that the parser accepts."""
+    devices = sorted({line.partition(" dev=")[2].partition(" ")[0]
+                      for line in WANT[fmt, name][1]} - {""}) or [None]
+    for device in devices:
+        out = tmp_path / "f"
+        done = convert(fmt, SAMPLES / name, "--output", out,
+                       *(("--only", device) if device else ()))
+        assert done.returncode == WANT[fmt, name][0], done.stderr
+        done = run(binary(True), "replay", "/dev/null", out)
+        assert "/dev/null: not a node" in done.stderr
+
+
+def bad(text, fmt):
+    return convert(fmt, "-", stdin=text.encode())
+
+
+BLK = "8,0 1 6 0.000838003 190 D WS 0 + 8 [fio]\n"
+TRACE = ("dd-1 [001] d.h1. 104.464052: scsi_dispatch_cmd_start: host_no=0 channel=0 id=0 lun=0 "
+         "data_sgl=1 prot_sgl=0 prot_op=SCSI_PROT_NORMAL driver_tag=69 scheduler_tag=16 "
+         "cmnd=(READ_10 lba=0 txlen=8 protect=0 raw=28 00 00 00 00 00 00 00 08 00)\n")
+MSR = "128166372003061629,usr,0,Read,512,512,7\n"
+SNIA = "Timestamp,Response,IOType,LUN,Offset,Size\n1.5,0.1,R,0,512,512\n"
+HF = "#ELAPSED_USECS.D,CMD.S,LUN_SSID.I,LBA.I,NBLKS.I,LATENCY_USECS.D\n5,RD_IN,1,2,3,4\n"
+FIO = "fio version 3 iolog\n5 /dev/sda read 512 512\n"
+
+BAD = [
+    ("blkparse", BLK, "8,0", "x,0", "1: field 1 (device): 'x,0' is not MAJOR,MINOR"),
+    ("blkparse", BLK, " 1 6", " one 6", "1: field 2 (CPU): 'one' is no number"),
+    ("blkparse", BLK, "0.0008", "0,0008", "1: field 4 (time): '0,000838003' is no time"),
+    ("blkparse", BLK, " D ", " Z ", "1: field 6 (action): 'Z' is none that blkparse prints"),
+    ("blkparse", BLK, "WS", "N", "1: field 7 (RWBS): 'N' is no read, write, discard or flush"),
+    ("blkparse", BLK, " 0 +", " -1 +", "1: field 8 (sector): '-1' is no number"),
+    ("blkparse", BLK, " 0 + 8", " 0 8", "1: field 9 (+): SECTOR + SECTORS expected"),
+    ("blkparse", BLK, "+ 8", "+ 8x", "1: field 10 (sectors): '8x' is no number"),
+    ("blkparse", BLK, " D WS 0 + 8 [fio]", "", "1: field 6 (action): '' is none"),
+    ("tracepoints", TRACE, "[001]", "001", "1: CPU: no [CPU] before the time"),
+    ("tracepoints", TRACE, "104.464052", "104.4s", "1: time: '104.4s' is no time"),
+    ("tracepoints", TRACE, "host_no=0 ", "", "1: host_no: missing"),
+    ("tracepoints", TRACE, " id=0", " id=a", "1: id: 'a' is no number"),
+    ("tracepoints", TRACE, "raw=28 00", "raw=28 0g", "1: cmnd: '0g' is no byte in hex"),
+    ("tracepoints", TRACE, "08 00)", "08", "1: cmnd: the line ends within the CDB"),
+    ("tracepoints", TRACE, "cmd_start", "cmd_stop", "1: event: 'scsi_dispatch_cmd_stop:"),
+    ("tracepoints", TRACE, TRACE, "free text\n", "1: event: 'free text' is no line of a trace"),
+    ("msr", MSR, "1281", "z1281", "1: field 1 (Timestamp): 'z128166372003061629' is no time"),
+    ("msr", MSR, ",0,", ",zero,", "1: field 3 (DiskNumber): 'zero' is no number"),
+    ("msr", MSR, "Read", "read", "1: field 4 (Type): 'read' is not Read or Write"),
+    ("msr", MSR, "512,512", "513,512", "1: field 5 (Offset): 513 bytes are no whole number of "
+     "blocks of 512 bytes"),
+    ("msr", MSR, "512,512", "512,2199023256064", "1: size: 4294967297 blocks at LBA 1 are more"),
+    ("msr", MSR, ",7", "", "1: field 7 (ResponseTime): missing"),
+    ("msr", MSR, ",7", ",7,8", "1: field 8 (none): '8' is one field too many"),
+    ("msr", MSR, "usr", "u r", "1: device: 'u r_0' cannot be a name in dev="),
+    ("msr", MSR, "1281", "9281", "1: field 1 (Timestamp): '928166372003061629' is no time"),
+    ("snia", SNIA, "LUN", "Lun", "1: first line: has no column LUN"),
+    ("snia", SNIA, "0.1", "fast", "2: field 2 (Response): 'fast' is no time"),
+    ("snia", SNIA, ",R,", ",X,", "2: field 3 (IOType): 'X' is not R or W"),
+    ("snia", SNIA, ",512\n", "\n", "2: field 6 (Size): missing"),
+    ("hfplayer", HF, "LBA.I", "LBA", "1: first line: has no column LBA.I"),
+    ("hfplayer", HF, "RD_IN", "RD_UP", "2: field 2 (CMD.S): 'RD_UP' is not RD or WR"),
+    ("hfplayer", HF, ",4\n", ",-4\n", "2: field 6 (LATENCY_USECS.D): '-4' is no time"),
+    ("fio", FIO, "version 3", "version 4", "1: first line: 'fio version 4 iolog' is not"),
+    ("fio", FIO, "read", "readv", "2: field 3 (action): 'readv' is not known"),
+    ("fio", FIO, "5 /dev", "5s /dev", "2: field 1 (timestamp): '5s' is no time"),
+    ("fio", FIO, "512 512", "512", "2: field 5 (length): missing"),
+    ("fio", FIO, "512 512", "512 0x", "2: field 5 (length): '0x' is no number"),
+    ("fio", FIO, " read 512 512", "", "2: field 3 (action): missing"),
+    ("fio", FIO, "read 512 512", "open", " has no command"),
+]
+
+
+@pytest.mark.parametrize("fmt,text,old,new,why", BAD)
+def test_a_wrong_line_is_refused_with_line_and_field(fmt, text, old, new, why):
+    assert bad(text, fmt).returncode in (0, 1), "the text is right before it is changed"
+    done = bad(text.replace(old, new, 1), fmt)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"sg_io: standard input:{why}" in done.stderr
+
+
+def test_debian_12s_perf_does_not_print_the_cdb():
+    done = convert("tracepoints", SAMPLES / "perf.txt")
+    assert done.returncode == 2
+    assert "perf.txt:1: cmnd: this perf cannot print the CDB" in done.stderr
+
+
+def test_a_refused_import_leaves_the_output_file(tmp_path):
+    out = tmp_path / "f"
+    out.write_text("kept", encoding="ascii")
+    assert convert("msr", "-", "--output", out, stdin=b"1,2\n").returncode == 2
+    assert out.read_text(encoding="ascii") == "kept"
+
+
+def test_lost_events_are_reported():
+    done = bad("CPU:0 [LOST 12 EVENTS]\n" + TRACE, "tracepoints")
+    assert done.returncode == 1 and len(done.stdout.splitlines()) == 2
+    assert "lost events" in done.stderr
+
+
+def test_refused_and_failed_commands():
+    """One command that the driver refused once, and one that failed."""
+    fail = " result=(driver=DRIVER_OK host=DID_OK message=COMMAND_COMPLETE status=SAM_STAT_BUSY)"
+    lines = [TRACE, TRACE.replace("cmd_start", "cmd_error").replace("464052", "464060"),
+             TRACE.replace("464052", "464100"),
+             TRACE.replace("464052", "464200").replace("cmd_start", "cmd_done").rstrip() + fail]
+    done = bad("".join(line.rstrip() + "\n" for line in lines), "tracepoints")
+    assert done.stdout.splitlines()[1:] == [f"{cdb('28', 0)} {R} at=0 cpu=1 took=100.000"]
+
+
+def test_long_and_high_commands_use_16_byte_cdbs():
+    text = "1,h,0,Read,0,33554432,0\n2,h,0,Write,2199023255552,512,0\n"
+    assert [line.split()[0] for line in bad(text, "msr").stdout.splitlines()[1:]] == [
+        "88000000000000000000000100000000", "8a000000000100000000000000010000"]
+
+
+def test_other_block_sizes():
+    done = convert("msr", "-", "--block-size", "4096", stdin=b"1,h,0,Read,8192,4096,0\n")
+    assert done.stdout.splitlines()[1:] == [f"{cdb('28', 2, 1)} {R} at=0"]
+    assert "8704 bytes are no whole number of blocks of 4096" in convert(
+        "msr", "-", "--block-size", "4096", stdin=b"1,h,0,Read,8704,4096,0\n").stderr
+
+
+def test_summary(tmp_path):
+    out = tmp_path / "f"
+    done = convert("blkparse", SAMPLES / "blkparse.txt", "--json", "--output", out)
+    got = json.loads(done.stdout)
+    assert (got["commands"], got["most_in_flight"], got["left_out"], got["lost"]) == (
+        9, 1, 0, False)
+    assert got["devices"] == {"8:0": 5, "8:16": 4}
+    assert got["opcodes"] == {"WRITE(10)": 6, "READ(10)": 2, "WRITE SAME(16)": 1}
+    assert json.loads(convert("fio", SAMPLES / "fio.log", "--json", "--output", out).stdout)[
+        "most_in_flight"] is None
+
+
+def test_more_than_64_devices_are_refused():
+    text = "".join(f"{n},h,{n},Read,0,512,0\n" for n in range(65))
+    assert "65: device: h_64 is one more than 64; --only NAME" in bad(text, "msr").stderr
