@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * sg_io_conflicts SEED COMMANDS LANES BLOCKS SPEED: issues and ends random commands in a random
- * order, as the lanes of a replay could, and checks each answer of conflicts_hold() by comparing
- * the command with all earlier ones. Prints how many commands were issued too early, how many never
- * could be issued, and how many answers held a command without need.
+ * sg_io_conflicts SEED COMMANDS LANES BLOCKS SPEED DEVICES: issues and ends random commands in a
+ * random order, as the lanes of a replay could, and checks each answer of conflicts_hold() by
+ * comparing the command with all earlier ones. Prints how many commands were issued too early, how
+ * many never could be issued, and how many answers held a command without need.
  *
  * sg_io_conflicts far COMMANDS: a WRITE and a READ of the same block after COMMANDS others, the
  * first of which ends last. Prints whether the READ is held: at first, after the WRITE has ended,
@@ -31,6 +31,7 @@ struct truth {
 	__u64 first;
 	__u64 last;
 	enum uses uses;
+	unsigned int dev;
 	bool ended;
 };
 
@@ -40,6 +41,7 @@ struct world {
 	__u32 *order;		/* the commands in the order of conflicts */
 	size_t *place;		/* of a command in @order */
 	unsigned int lanes;
+	unsigned int devs;
 	__u64 blocks;
 	double speed;
 	/* What each lane has to issue, and its commands in flight. */
@@ -136,7 +138,7 @@ static void make_command(struct command *cmd, struct truth *t, const struct worl
 
 static bool conflict(const struct truth *a, const struct truth *b)
 {
-	if (a->first > b->last || b->first > a->last)
+	if (a->dev != b->dev || a->first > b->last || b->first > a->last)
 		return false;
 	return (a->uses == WRITES && b->uses != NOTHING) || (a->uses == READS && b->uses == WRITES);
 }
@@ -167,6 +169,8 @@ static void make_world(struct world *w)
 		lane = random() % w->lanes;
 		at[lane] += random() % 100;
 		make_command(&w->file.cmds[i], &w->truth[i], w);
+		w->truth[i].dev = random() % w->devs;
+		w->file.cmds[i].dev = w->truth[i].dev;
 		w->file.cmds[i].cpu = lane;
 		w->file.cmds[i].at_us = at[lane];
 		w->todo[lane][w->nr[lane]++] = i;
@@ -306,6 +310,7 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "cost")) {
 		w.file.nr = strtoul(argv[2], NULL, 10);
 		w.lanes = 2;
+		w.devs = 1;
 		w.blocks = 1 << 21;
 		print_cost(&w);
 		return 0;
@@ -315,13 +320,14 @@ int main(int argc, char **argv)
 		print_far(&w);
 		return 0;
 	}
-	if (argc != 6)
-		errx(2, "SEED COMMANDS LANES BLOCKS SPEED");
+	if (argc != 7)
+		errx(2, "SEED COMMANDS LANES BLOCKS SPEED DEVICES");
 	srandom(strtoul(argv[1], NULL, 10));
 	w.file.nr = strtoul(argv[2], NULL, 10);
 	w.lanes = strtoul(argv[3], NULL, 10);
 	w.blocks = strtoull(argv[4], NULL, 10);
 	w.speed = strtod(argv[5], NULL);
+	w.devs = strtoul(argv[6], NULL, 10);
 	make_world(&w);
 	c = conflicts_new(&w.file, w.speed);
 	if (!c)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * sg_io_lane COMMANDS DEPTH ROOM: runs a lane of sg_io replay on a path that takes ROOM commands.
+ * sg_io_lane COMMANDS DEPTH ROOM TARGETS: runs a lane of sg_io replay on a path that takes ROOM
+ * commands.
  * Results come in the worst order: first the refusals of all commands that found no room, then the
  * end of another command, after which all refused commands seem to have room again.
  */
@@ -15,6 +16,7 @@
 static struct slot **sent;	/* first the commands that have room, then those to be refused */
 static unsigned int nr_sent;
 static unsigned int room;
+static unsigned int misplaced;	/* commands that another target got */
 static unsigned int *ended;	/* how often each command has ended */
 
 static void queue(struct worker *w, struct slot *slot)
@@ -41,6 +43,7 @@ static void reap(struct worker *w, unsigned int min, __u64 wait_ns)
 	nr_sent--;
 	memmove(sent, sent + 1, nr_sent * sizeof(struct slot *));
 	ended[slot->sequence]++;
+	misplaced += slot->cmd->dev != slot->target - w->run->targets;
 	slot->out = (struct outcome){};
 	worker_done(w, slot);
 }
@@ -50,31 +53,40 @@ int main(int argc, char **argv)
 	static const struct engine engine = { .name = "little", .queue = queue, .reap = reap };
 	static struct run run = { .engine = &engine };
 	static struct worker w;
-	struct target target = {};
+	static struct target targets[64];
 	struct cmdfile file = {};
-	unsigned int i, wrong = 0;
+	unsigned int i, wrong = 0, nr;
 
-	if (argc != 4)
-		errx(2, "COMMANDS DEPTH ROOM");
+	if (argc != 5)
+		errx(2, "COMMANDS DEPTH ROOM TARGETS");
 	file.nr = strtoul(argv[1], NULL, 10);
 	run.depth = strtoul(argv[2], NULL, 10);
 	room = strtoul(argv[3], NULL, 10);
 	file.cmds = calloc(file.nr, sizeof(*file.cmds));
 	ended = calloc(file.nr, sizeof(*ended));
-	sent = calloc(run.depth, sizeof(struct slot *));
+	nr = strtoul(argv[4], NULL, 10);
+	run.targets = targets;
+	run.nr_targets = nr;
+	srandom(1);
+	sent = calloc(run.depth * nr, sizeof(struct slot *));
 	if (!file.cmds || !ended || !sent)
 		errx(2, "no memory");
 	for (i = 0; i < file.nr; i++)
-		file.cmds[i] = (struct command){ .cdb_len = 6, .cpu = CPU_ANY, .line = i + 1 };
+		file.cmds[i] = (struct command){
+			.cdb_len = 6, .cpu = CPU_ANY, .line = i + 1, .dev = random() % nr,
+		};
 	run.file = &file;
 	run.lanes = lanes_new(&file, 0, &run.nr_lanes);
-	if (!run.lanes || worker_init(&w, &run, &target, 1))
+	if (!run.lanes || worker_init(&w, &run, targets, nr))
 		errx(2, "no memory");
 	w.lane = run.lanes;
 	lane_work(&w);
+	/* It allocated the shares, because the lane was set only after worker_init(). */
+	w.lane = NULL;
 
 	for (i = 0; i < file.nr; i++)
 		wrong += ended[i] != 1;
+	wrong += misplaced;
 	printf("good %llu wrong %u overtaken %llu\n", w.tally.good, wrong, run.lanes->overtaken);
 	worker_exit(&w);
 	tally_free(&w.tally);

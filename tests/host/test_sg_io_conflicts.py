@@ -21,11 +21,12 @@ def counts(*args):
 
 @pytest.mark.parametrize("speed", [0, 1, 4])
 @pytest.mark.parametrize("lanes", [1, 2, 5])
-@pytest.mark.parametrize("blocks", [1, 40, 5000])
-def test_random_recordings(blocks, lanes, speed):
+@pytest.mark.parametrize("blocks,devices", [(1, 1), (40, 1), (5000, 1), (40, 3), (1, 64)])
+def test_random_recordings(blocks, devices, lanes, speed):
     """In random interleavings each answer is that of a comparison with all earlier commands."""
     for seed in range(4):
-        assert counts(seed, 700, lanes, blocks, speed) == {"wrong": 0, "left": 0, "needless": 0}
+        assert counts(seed, 700, lanes, blocks, speed, devices) == {
+            "wrong": 0, "left": 0, "needless": 0}
 
 
 @pytest.mark.parametrize("nr,held", [(2000, "1 0 0"), (4095, "1 0 0"), (4096, "1 1 0")])
@@ -38,4 +39,4 @@ def test_a_lane_far_ahead(nr, held):
 @pytest.mark.parametrize("nr", [1, 2, 3])
 def test_short_files(nr):
     for seed in range(10):
-        assert counts(seed, nr, 2, 3, 2) == {"wrong": 0, "left": 0, "needless": 0}
+        assert counts(seed, nr, 2, 3, 2, 1) == {"wrong": 0, "left": 0, "needless": 0}

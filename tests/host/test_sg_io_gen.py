@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from sg_io_build import binary, part, run
 
-PARSER = ("cmdfile.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
+PARSER = ("cmdfile.c", "mapping/map.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
 
 # opcode, CDB length, LBA field, length field, direction
 RW = {

@@ -5,14 +5,15 @@ import pytest
 from sg_io_build import part, run
 
 
+@pytest.mark.parametrize("targets", [1, 3, 64])
 @pytest.mark.parametrize("commands,depth,room", [(1, 1, 1), (500, 32, 40), (500, 32, 31),
                                                  (500, 32, 5), (500, 32, 1), (500, 600, 60)])
-def test_refused_commands_are_sent_again(commands, depth, room):
-    """Each command ends exactly once, and counts as overtaken at most once."""
+def test_refused_commands_are_sent_again(commands, depth, room, targets):
+    """Each command ends exactly once, on its device, and counts as overtaken at most once."""
     program = part("sg_io_lane", "lane.c", "conflicts.c", "worker.c", "slowest.c",
                    "shared.c", "outcome.c", "cdb.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))
-    done = run(program, str(commands), str(depth), str(room))
+    done = run(program, str(commands), str(depth), str(room), str(targets))
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
     assert words[:5] == ["good", str(commands), "wrong", "0", "overtaken"]

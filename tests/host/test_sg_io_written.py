@@ -7,7 +7,7 @@ import random
 import pytest
 from sg_io_build import part, run
 
-PARTS = ("written.c", "cmdfile.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
+PARTS = ("written.c", "cmdfile.c", "mapping/map.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
 BLOCK = 16
 DISK = 64
 

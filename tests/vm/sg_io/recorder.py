@@ -11,12 +11,12 @@ from vmdisk import SG_IO, sg_io
 
 
 class Recording:
-    """sg_io record, running beside the test. end() stores its results."""
+    """sg_io record of devices, running beside the test. end() stores its results."""
 
     def __init__(self, dev, path, *args):
         self.path = path
         self.process = subprocess.Popen(
-            [SG_IO, "record", "--json", "--output", path, *map(str, args), dev],
+            [SG_IO, "record", "--json", "--output", path, *map(str, args), *dev.split()],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         # sg_io prints this message once it has enabled the events.
         self.messages = self.process.stderr.readline()
@@ -31,7 +31,9 @@ class Recording:
         self.status = self.process.returncode
         self.summary = json.loads(out) if out else None
         self.text = self.path.read_text(encoding="ascii")
-        self.lines = [line.split() for line in self.text.splitlines() if line[0] != "#"]
+        # The last word, how long the command took, is left out: a lost end leaves it out too.
+        self.lines = [[word for word in line.split() if not word.startswith("took=")]
+                      for line in self.text.splitlines() if line[0] != "#"]
         return self
 
 

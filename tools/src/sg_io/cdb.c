@@ -394,3 +394,14 @@ void cdb_build(const struct cdb_op *op, __u64 lba, __u64 length, __u8 *cdb)
 	/* READ(6) and WRITE(6) get only the lowest byte: for 256 blocks that is 0, as in SBC. */
 	put_field(cdb, op->len_at, op->len_len, length);
 }
+
+bool cdb_set_blocks(const struct cdb_op *op, __u64 lba, __u64 blocks, __u8 *cdb)
+{
+	__u64 other = get_field(cdb, op->lba_at, op->lba_len) & ~cdb_max_lba(op);
+
+	if (lba > cdb_max_lba(op) || blocks > cdb_max_blocks(op))
+		return false;
+	put_field(cdb, op->lba_at, op->lba_len, other | lba);
+	put_field(cdb, op->len_at, op->len_len, blocks);
+	return true;
+}

@@ -135,4 +135,10 @@ bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir);
 /* Writes the CDB of @op; the caller has checked the values against the limits. */
 void cdb_build(const struct cdb_op *op, __u64 lba, __u64 length, __u8 *cdb);
 
+/*
+ * Sets LBA and number of blocks in a CDB of @op, and leaves the rest. Return: false if a field has
+ * no room for the value.
+ */
+bool cdb_set_blocks(const struct cdb_op *op, __u64 lba, __u64 blocks, __u8 *cdb);
+
 #endif

@@ -11,6 +11,7 @@
 
 #include "cmdfile.h"
 #include "dataset.h"
+#include "mapping/map.h"
 #include "num.h"
 
 #define LINE_BYTES	4096
@@ -248,8 +249,7 @@ static bool build_data(struct line *l, struct dataset *ds)
 }
 
 /* Return: false with l->why set. A line without a command leaves cdb_len 0. */
-static bool parse_line(struct line *l, const struct cmdfile_options *opt,
-		       struct dataset *ds)
+static bool parse_line(struct line *l, const struct cmdfile_options *opt)
 {
 	struct command *cmd = l->cmd;
 	char *word = next_token(l);
@@ -270,7 +270,7 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt,
 	while ((word = next_token(l)))
 		if (!parse_option(l, word))
 			return false;
-	return build_data(l, ds);
+	return true;
 }
 
 static bool make_room(struct cmdfile *file, size_t *room)
@@ -312,7 +312,8 @@ static bool set_device(struct line *l, const struct cmdfile_options *opt, struct
 	if (i == FILE_DEVICES)
 		return fail(l, "dev=%s is one device more than %d", l->dev, FILE_DEVICES);
 	if (i && !opt->many_devices)
-		return fail(l, "dev=%s is a second device; only one can be used here", l->dev);
+		return fail(l, "dev=%s is a second device; --map of sg_io replay and verify says "
+			    "where each goes", l->dev);
 	if (i == file->nr_devs) {
 		file->devs[i] = strdup(l->dev);
 		if (!file->devs[i])
@@ -321,6 +322,17 @@ static bool set_device(struct line *l, const struct cmdfile_options *opt, struct
 	}
 	l->cmd->dev = i;
 	return true;
+}
+
+/* Sets the device of a command, and changes the command as --map says. */
+static enum map_result place(struct line *l, const struct cmdfile_options *opt,
+			     struct cmdfile *file)
+{
+	if (opt->maps && opt->maps->nr)
+		return map_command(opt->maps, l->dev, l->cmd, l->why, WHY_BYTES);
+	if (!set_device(l, opt, file))
+		return MAP_FAIL;
+	return opt->maps ? map_command(opt->maps, l->dev, l->cmd, l->why, WHY_BYTES) : MAP_KEEP;
 }
 
 /* The array of took= begins with the first line that has it; those before have 0. */
@@ -401,6 +413,7 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 	struct times times = {};
 	unsigned int number = 0;
 	const char *why;
+	bool dropped = false;
 	size_t room = 0;
 	struct line l;
 	int got;
@@ -419,8 +432,7 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		*l.cmd = (struct command){
 			.line = number, .cpu = CPU_ANY, .timeout_ms = TIMEOUT_MS_DEFAULT,
 		};
-		if (!parse_line(&l, opt, file->data) ||
-		    (l.cmd->cdb_len && (!set_device(&l, opt, file) || !set_took(&l, file, room)))) {
+		if (!parse_line(&l, opt)) {
 			warnx("%s:%u: %s", file->name, number, l.why);
 			return -1;
 		}
@@ -428,6 +440,20 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 			continue;
 		file->timed |= l.has_at;
 		set_time(&times, l.cmd, l.has_at);
+		switch (place(&l, opt, file)) {
+		case MAP_DROP:
+			dropped = true;
+			continue;
+		case MAP_FAIL:
+			warnx("%s:%u: %s", file->name, number, l.why);
+			return -1;
+		case MAP_KEEP:
+			break;
+		}
+		if (!build_data(&l, file->data) || !set_took(&l, file, room)) {
+			warnx("%s:%u: %s", file->name, number, l.why);
+			return -1;
+		}
 		note_limits(file, l.cmd);
 		if (++file->nr > MAX_COMMANDS) {
 			warnx("%s:%u: more than %u commands", file->name, number, MAX_COMMANDS);
@@ -439,7 +465,8 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		return -1;
 	}
 	if (!file->nr) {
-		warnx("%s: holds no command", file->name);
+		warnx("%s: holds no command%s", file->name,
+		      dropped ? " from --from to --to" : "");
 		return -1;
 	}
 	return 0;

@@ -26,6 +26,7 @@ struct command {
 };
 
 struct dataset;
+struct maps;
 
 struct cmdfile {
 	const char *name;
@@ -46,6 +47,7 @@ struct cmdfile_options {
 	bool names_unchecked;	/* the user can set @unchecked: a message names --unchecked */
 	bool many_devices;	/* dev= may name more than one */
 	bool shared;		/* processes that are forked later share the images of data-out */
+	const struct maps *maps;	/* changes each command; NULL: none */
 	__u64 memory;		/* limit for the data-out images, in bytes */
 };
 

@@ -22,6 +22,7 @@ struct blocks {
 	__u64 last;
 	__u32 after;	/* its last conflict is the command before this place; 0: it has none */
 	__u8 use;	/* enum use */
+	__u8 dev;
 };
 
 struct conflicts {
@@ -114,7 +115,8 @@ static struct blocks blocks_of(const struct command *cmd, double speed)
 
 static bool do_conflict(const struct blocks *earlier, const struct blocks *later)
 {
-	if (earlier->first > later->last || later->first > earlier->last)
+	if (earlier->dev != later->dev || earlier->first > later->last ||
+	    later->first > earlier->last)
 		return false;
 	if (earlier->use == USE_WRITE)
 		return later->use != USE_NONE;
@@ -170,7 +172,7 @@ static int compare_u64(const void *a, const void *b)
 }
 
 /* Return: false if there is no memory. */
-static bool latest_init(struct latest *t, const struct conflicts *c)
+static bool latest_init(struct latest *t, const struct conflicts *c, unsigned int dev)
 {
 	size_t i, nr = 0;
 
@@ -178,7 +180,7 @@ static bool latest_init(struct latest *t, const struct conflicts *c)
 	if (!t->bounds)
 		return false;
 	for (i = 0; i < c->nr; i++) {
-		if (c->cmds[i].use == USE_NONE)
+		if (c->cmds[i].use == USE_NONE || c->cmds[i].dev != dev)
 			continue;
 		t->bounds[nr++] = c->cmds[i].first;
 		if (c->cmds[i].last != ~0ULL)
@@ -257,14 +259,14 @@ static void set_all(struct node *nodes, size_t nr, size_t from, size_t to, __u32
 	}
 }
 
-static void find_conflicts(struct conflicts *c, struct latest *t)
+static void find_conflicts(struct conflicts *c, struct latest *t, unsigned int dev)
 {
 	size_t i, from, to;
 	struct blocks *b;
 
 	for (i = 0; i < c->nr; i++) {
 		b = &c->cmds[i];
-		if (b->use == USE_NONE)
+		if (b->use == USE_NONE || b->dev != dev)
 			continue;
 		from = piece_of(t, b->first);
 		to = b->last == ~0ULL ? t->nr : piece_of(t, b->last + 1);
@@ -280,8 +282,10 @@ static void find_conflicts(struct conflicts *c, struct latest *t)
 struct conflicts *conflicts_new(const struct cmdfile *file, double speed)
 {
 	struct conflicts *c = calloc(1, sizeof(*c));
-	struct latest t = {};
+	unsigned int nr_devs = 0, dev;
+	struct blocks *b;
 	bool ok = false;
+	struct latest t;
 	size_t i;
 
 	if (!c)
@@ -290,13 +294,21 @@ struct conflicts *conflicts_new(const struct cmdfile *file, double speed)
 	c->cmds = calloc(c->nr + 1, sizeof(*c->cmds));
 	c->ended = shared_alloc(c->nr + 1);
 	if (c->cmds && c->ended && set_places(c, file, speed)) {
-		for (i = 0; i < c->nr; i++)
-			c->cmds[place_of(c, i)] = blocks_of(&file->cmds[i], speed);
-		ok = latest_init(&t, c);
+		for (i = 0; i < c->nr; i++) {
+			b = &c->cmds[place_of(c, i)];
+			*b = blocks_of(&file->cmds[i], speed);
+			b->dev = file->cmds[i].dev;
+			nr_devs = b->dev >= nr_devs ? b->dev + 1u : nr_devs;
+		}
+		ok = true;
 	}
-	if (ok)
-		find_conflicts(c, &t);
-	latest_free(&t);
+	for (dev = 0; ok && dev < nr_devs; dev++) {
+		t = (struct latest){};
+		ok = latest_init(&t, c, dev);
+		if (ok && t.nr)
+			find_conflicts(c, &t, dev);
+		latest_free(&t);
+	}
 	if (ok)
 		return c;
 	conflicts_free(c);

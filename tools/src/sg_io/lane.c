@@ -90,6 +90,31 @@ static void issue_refused(struct worker *w, struct slot *slot)
 		w->run->engine->submit(w);
 }
 
+/*
+ * The place in @free of a slot for the next command's device; @nr_free if there is none. The slots
+ * of a worker use the targets in turn, and those that were used last are at the end.
+ */
+static unsigned int find_free(const struct worker *w, const struct lane *l)
+{
+	unsigned int nr = w->run->nr_targets, i, dev;
+
+	if (nr == 1)
+		return w->nr_free ? w->nr_free - 1 : 0;
+	dev = w->run->file->cmds[l->cmds[l->next]].dev;
+	for (i = w->nr_free; i--;)
+		if (w->free[i]->index % nr == dev)
+			return i;
+	return w->nr_free;
+}
+
+/* Whether there is a free slot for the next command, if there is one. */
+static bool has_room(const struct worker *w)
+{
+	const struct lane *l = w->lane;
+
+	return l->next == l->nr ? w->nr_free : find_free(w, l) < w->nr_free;
+}
+
 /* Whether the next command must wait until earlier ones with the same blocks have ended. */
 static bool is_held(struct lane *l, __u64 now)
 {
@@ -123,14 +148,19 @@ static void issue_due(struct worker *w, __u64 now)
 	const struct engine *engine = w->run->engine;
 	struct lane *l = w->lane;
 	struct slot *slot;
+	unsigned int at;
 	__u64 due;
 
 	/* A refused command is in a free slot, and is issued first. */
-	while (l->next < l->nr && w->nr_free && !w->full && !w->refused) {
+	while (l->next < l->nr && !w->full && !w->refused) {
+		at = find_free(w, l);
+		if (at == w->nr_free)
+			break;
 		due = due_ns(w->run, l, l->next);
 		if (due > now || is_held(l, now))
 			break;
-		slot = w->free[--w->nr_free];
+		slot = w->free[at];
+		w->free[at] = w->free[--w->nr_free];
 		slot->sequence = l->cmds[l->next++];
 		slot->cmd = &w->run->file->cmds[slot->sequence];
 		slot->overtaken = false;
@@ -188,13 +218,13 @@ static __u64 advance(struct worker *w)
 		return SLICE_NS;
 	now = clock_ns();
 	due = due_ns(w->run, l, l->next);
-	if (!w->nr_free)
+	if (!has_room(w))
 		return due > now && due - now < SLICE_NS ? due - now : SLICE_NS;
 	if (due > now && due - now > l->awake_ns)
 		return due - now - l->awake_ns < SLICE_NS ? due - now - l->awake_ns : SLICE_NS;
 	if (due > now)
 		now = stay_awake(w, due);
-	if (w->nr_free)
+	if (has_room(w))
 		issue_due(w, now);
 	return l->held_ns ? held_wait(l, now) : 0;
 }
@@ -230,12 +260,12 @@ void lane_work(struct worker *w)
 			wait = SLICE_NS;
 		else
 			wait = advance(w);
-		full = !w->nr_free;
+		full = !has_room(w);
 		if (w->in_flight)
 			run->engine->reap(w, 1, wait);
 		else if (wait && !w->full)
 			sleep_for(wait);
-		if (full && w->nr_free)
+		if (full && has_room(w))
 			l->room_ns = clock_ns();
 	}
 }

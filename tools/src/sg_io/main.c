@@ -100,7 +100,7 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);
 	}
-	warnx("'%s' is no command: compare, gen, import, info, record, replay, run or verify; "
-	      "'sg_io --help' says more", argv[1]);
+	warnx("'%s' is no command: compare, gen, import, info, record, replay, run or "
+	      "verify; 'sg_io --help' says more", argv[1]);
 	return EXIT_USAGE;
 }

@@ -57,7 +57,8 @@ static void show_progress(struct watch *w, __u64 now)
 		bad += atomic_load_explicit(&w->workers[i].bad, memory_order_relaxed);
 	}
 	if (run->targets[0].limit != ~0ULL) {
-		total = run->targets[0].limit * run->nr_targets;
+		total = run->by_device ? run->file->nr :
+			run->targets[0].limit * run->nr_targets;
 		share = 100.0 * done / total;
 		snprintf(of, sizeof(of), "/%llu", total);
 	}

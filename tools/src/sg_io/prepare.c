@@ -120,6 +120,12 @@ static int check_cpus(const struct run *run)
 	return 0;
 }
 
+/* Whether target @t gets the command: a run sends all to each target. */
+static bool is_for(const struct run *run, const struct command *cmd, const struct target *t)
+{
+	return !run->by_device || &run->targets[cmd->dev] == t;
+}
+
 static int check_commands(const struct run *run, const struct target *t)
 {
 	const struct cmdfile *file = run->file;
@@ -132,6 +138,8 @@ static int check_commands(const struct run *run, const struct target *t)
 
 	for (i = 0; i < file->nr; i++) {
 		cmd = &file->cmds[i];
+		if (!is_for(run, cmd, t))
+			continue;
 		if (!run->engine->check(t, cmd, why, sizeof(why))) {
 			warnx("%s:%u: %s", file->name, cmd->line, why);
 			return EXIT_USAGE;
@@ -150,12 +158,14 @@ static int check_commands(const struct run *run, const struct target *t)
 	return 0;
 }
 
-static bool any_changes(const struct cmdfile *file)
+static bool any_changes(const struct run *run, const struct target *t)
 {
+	const struct cmdfile *file = run->file;
 	size_t i;
 
 	for (i = 0; i < file->nr; i++)
-		if (cdb_changes_medium(file->cmds[i].cdb, file->cmds[i].cdb_len,
+		if (is_for(run, &file->cmds[i], t) &&
+		    cdb_changes_medium(file->cmds[i].cdb, file->cmds[i].cdb_len,
 				       file->cmds[i].dir))
 			return true;
 	return false;
@@ -197,13 +207,16 @@ int run_prepare(struct run *run, const struct run_options *opt,
 		return EXIT_DEVICE;
 	}
 	run->nr_targets = opt->nr_devs;
-	run->writes = any_changes(file);
+	run->by_device = opt->replay;
 	for (i = 0; i < opt->nr_devs; i++) {
 		ret = init_target(run, &run->targets[i], &devs[i], opt);
 		if (!ret)
 			ret = check_commands(run, &run->targets[i]);
-		if (!ret && run->writes && take_disk(&devs[i], opt->force, &taken_fds[i]))
-			ret = EXIT_DEVICE;
+		if (!ret && any_changes(run, &run->targets[i])) {
+			run->writes = true;
+			if (take_disk(&devs[i], opt->force, &taken_fds[i]))
+				ret = EXIT_DEVICE;
+		}
 		if (ret)
 			return ret;
 	}

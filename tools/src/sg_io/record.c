@@ -28,7 +28,8 @@
 #define LOSS_BYTES	32
 
 struct record_options {
-	const char *dev;
+	const char *names[FILE_DEVICES];
+	unsigned int nr;
 	const char *output;
 	const char *pattern;
 	__u64 buffer_kb;
@@ -69,12 +70,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (o->dev)
-			argp_error(state, "'%s': one device at a time", arg);
-		o->dev = arg;
+		if (o->nr == FILE_DEVICES)
+			argp_error(state, "more than %d devices", FILE_DEVICES);
+		if (o->nr && (strlen(arg) > FILE_DEVICE_NAME || strpbrk(arg, " \t#=,")))
+			argp_error(state, "'%s' cannot be a name in dev= and --map", arg);
+		o->names[o->nr++] = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->dev)
+		if (!o->nr)
 			argp_error(state, "DEV is missing");
 		if (o->json && !o->output)
 			argp_error(state, "--json prints the summary to standard output; "
@@ -84,15 +87,19 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* Reads and sorts new events. Return: whether the device is still there. */
-static bool read_events(struct trace *t, struct recording *r, const struct device *dev)
+/* Reads and sorts new events. Return: whether all devices are still there. */
+static bool read_events(struct trace *t, struct recording *r, const struct record_options *o,
+			const struct device *devs)
 {
 	__u64 now = clock_ns();
+	unsigned int i;
 
 	if (!trace_read(t, recording_take, r))
 		r->no_memory = true;
 	recording_sort(r, now - LATE_NS);
-	return !access(dev->sysfs, F_OK);
+	for (i = 0; i < o->nr && !access(devs[i].sysfs, F_OK); i++)
+		;
+	return i == o->nr;
 }
 
 /* How many events were lost. If not @known, there may be more. */
@@ -128,16 +135,16 @@ static void show_progress(const struct recording *r, const struct trace *t, doub
 		r->nr - r->refused, r->nr_in_flight, describe_loss(&lost, text), seconds);
 }
 
-/* Return: whether the device is still there at the end. */
+/* Return: whether all devices are still there at the end. */
 static bool record(struct trace *t, struct recording *r, const struct record_options *o,
-		   const struct device *dev, int signals)
+		   const struct device *devs, int signals)
 {
 	struct pollfd fd = { .fd = signals, .events = POLLIN };
 	__u64 start = clock_ns(), shown = start, now = start;
 	bool terminal = isatty(STDERR_FILENO), there = true;
 
 	while (there && !r->full && !r->no_memory && poll(&fd, 1, READ_MS) <= 0) {
-		there = read_events(t, r, dev);
+		there = read_events(t, r, o, devs);
 		now = clock_ns();
 		if (o->time && now - start >= o->time * NS_PER_S)
 			break;
@@ -148,17 +155,17 @@ static bool record(struct trace *t, struct recording *r, const struct record_opt
 	}
 	trace_stop(t);
 	if (!r->no_memory)
-		read_events(t, r, dev);
+		read_events(t, r, o, devs);
 	recording_sort(r, ~0ULL);
 	if (terminal)
 		fputs("\r\033[K", stderr);
 	return there;
 }
 
-static void write_head(FILE *out, const struct device *dev, const struct recording *r,
-		       const struct loss *lost)
+/* "/dev/sda (0:0:0:0, VENDOR MODEL)" */
+static void write_device(FILE *out, const struct device *dev)
 {
-	char vendor[32] = "", model[32] = "", text[LOSS_BYTES];
+	char vendor[32] = "", model[32] = "";
 	size_t n;
 
 	sysfs_read(dev->sysfs, "vendor", vendor, sizeof(vendor));
@@ -167,8 +174,21 @@ static void write_head(FILE *out, const struct device *dev, const struct recordi
 	vendor[strcspn(vendor, " ")] = '\0';
 	for (n = strlen(model); n && model[n - 1] == ' ';)
 		model[--n] = '\0';
-	fprintf(out, "# sg_io record %s (%s, %s %s): %zu commands in %.6f s\n", dev->given,
-		dev->hctl, vendor, model, r->nr - r->refused, recording_seconds(r));
+	fprintf(out, "%s (%s, %s %s)", dev->given, dev->hctl, vendor, model);
+}
+
+static void write_head(FILE *out, const struct record_options *o, const struct device *devs,
+		       const struct recording *r, const struct loss *lost)
+{
+	char text[LOSS_BYTES];
+	unsigned int i;
+
+	fputs("# sg_io record ", out);
+	for (i = 0; i < o->nr; i++) {
+		fputs(i ? ", " : "", out);
+		write_device(out, &devs[i]);
+	}
+	fprintf(out, ": %zu commands in %.6f s\n", r->nr - r->refused, recording_seconds(r));
 	if (lost->events || !lost->known)
 		fprintf(out, "# %s events lost: commands %s missing\n", describe_loss(lost, text),
 			lost->events ? "are" : "may be");
@@ -177,10 +197,12 @@ static void write_head(FILE *out, const struct device *dev, const struct recordi
 static void print_text(FILE *out, const struct record_options *o, const struct recording *r,
 		       const struct writing *w, const struct loss *lost)
 {
-	unsigned int cpus = recording_cpus(r);
+	unsigned int cpus = recording_cpus(r), i;
 	char text[LOSS_BYTES];
 
-	fprintf(out, "%s: %llu commands in %.3f s from %u CPU%s, at most %u in flight\n", o->dev,
+	for (i = 0; i < o->nr; i++)
+		fprintf(out, "%s%s", i ? ", " : "", o->names[i]);
+	fprintf(out, ": %llu commands in %.3f s from %u CPU%s, at most %u in flight\n",
 		w->nr_written, recording_seconds(r), cpus, cpus == 1 ? "" : "s",
 		r->most_in_flight);
 	if (w->nr_written) {
@@ -188,6 +210,8 @@ static void print_text(FILE *out, const struct record_options *o, const struct r
 		opcodes_print(&w->written, out);
 		fputc('\n', out);
 	}
+	for (i = 0; i < o->nr && o->nr > 1; i++)
+		fprintf(out, "  %s: %llu\n", o->names[i], recording_count(r, i));
 	if (r->latency.count)
 		fprintf(out, "latency: p50 %.1f us, p99 %.1f us, longest %.1f us; %llu not GOOD\n",
 			hist_percentile(&r->latency, 500) / 1e3,
@@ -208,9 +232,13 @@ static void add_count(struct json_object *o, const char *key, __u64 n)
 static void print_json(const struct record_options *o, const struct recording *r,
 		       const struct writing *w, const struct loss *lost)
 {
-	struct json_object *all = json_object_new_object();
+	struct json_object *all = json_object_new_object(), *devs = json_object_new_object();
+	unsigned int i;
 
-	json_object_object_add(all, "device", json_object_new_string(o->dev));
+	json_object_object_add(all, "device", json_object_new_string(o->names[0]));
+	for (i = 0; i < o->nr; i++)
+		add_count(devs, o->names[i], recording_count(r, i));
+	json_object_object_add(all, "devices", devs);
 	json_object_object_add(all, "file", json_object_new_string(o->output));
 	add_count(all, "commands", w->nr_written);
 	report_real(all, "seconds", recording_seconds(r));
@@ -228,7 +256,7 @@ static void print_json(const struct record_options *o, const struct recording *r
 	report_print(all);
 }
 
-static int conclude(const struct record_options *o, const struct device *dev,
+static int conclude(const struct record_options *o, const struct device *devs,
 		    const struct recording *r, FILE *out,
 		    const struct recorded_device *recorded,
 		    const struct loss *lost)
@@ -240,14 +268,15 @@ static int conclude(const struct record_options *o, const struct device *dev,
 		warnx("no memory");
 		return EXIT_DEVICE;
 	}
-	*w = (struct writing){ .out = out, .devs = recorded, .nr_devs = 1, .pattern = o->pattern };
+	*w = (struct writing){ .out = out, .devs = recorded, .nr_devs = o->nr,
+				.pattern = o->pattern };
 	/* Truncate only now, so that a failed recording does not destroy an older one. */
 	if (o->output && ftruncate(fileno(out), 0) && errno != EINVAL) {
 		warn("%s", o->output);
 		free(w);
 		return EXIT_DEVICE;
 	}
-	write_head(out, dev, r, lost);
+	write_head(out, o, devs, r, lost);
 	recording_write(r, w);
 	if (ferror(out) || fflush(out) || (o->output && fclose(out))) {
 		warn("%s", o->output ?: "standard output");
@@ -283,19 +312,25 @@ static int conclude(const struct record_options *o, const struct device *dev,
 }
 
 /* Records, and writes the file. Sets @begun if the recording began. */
-static int execute(const struct record_options *o, const struct device *dev, FILE *out,
+static int execute(const struct record_options *o, const struct device *devs, FILE *out,
 		   bool *begun)
 {
 	struct recording *r = calloc(1, sizeof(*r));
 	int signals = signals_open(), status;
 	struct trace *t;
-	/* Read it now, because the device may be gone at the end. */
-	__s64 block_size = dev->queue[0] ? sysfs_number(dev->queue, "logical_block_size") : 0;
-	const struct recorded_device recorded = {
-		.name = o->dev, .block_size = block_size > 0 ? block_size : 0,
-	};
+	struct recorded_device recorded[FILE_DEVICES];
 	struct loss lost;
+	unsigned int i;
+	__s64 n;
 	bool there;
+
+	/* Read the size of blocks now, because a device may be gone at the end. */
+	for (i = 0; i < o->nr; i++) {
+		n = devs[i].queue[0] ? sysfs_number(devs[i].queue, "logical_block_size") : 0;
+		recorded[i] = (struct recorded_device){
+			.name = o->names[i], .block_size = n > 0 ? n : 0,
+		};
+	}
 
 	if (!r || signals < 0) {
 		warnx("no memory");
@@ -304,23 +339,28 @@ static int execute(const struct record_options *o, const struct device *dev, FIL
 	}
 	signals_block();
 	r->limit = o->count ? o->count : MAX_COMMANDS;
-	t = trace_start(dev, o->buffer_kb);
+	t = trace_start(devs, o->nr, o->buffer_kb);
 	if (!t) {
 		free(r);
 		return EXIT_DEVICE;
 	}
 	*begun = true;
-	fprintf(stderr, "recording %s (%s)%s\n", o->dev, dev->hctl,
-		o->time || o->count ? "" : ": Ctrl-C ends it");
-	there = record(t, r, o, dev, signals);
+	fputs("recording ", stderr);
+	for (i = 0; i < o->nr; i++)
+		fprintf(stderr, "%s%s (%s)", i ? ", " : "", o->names[i], devs[i].hctl);
+	fprintf(stderr, "%s\n", o->time || o->count ? "" : ": Ctrl-C ends it");
+	there = record(t, r, o, devs, signals);
 	lost = count_lost(t);
 	trace_close(t);
 	/* The reader of the output may be slow: let the next signal end the program. */
 	signals_take(signals);
 	signals_unblock();
-	status = conclude(o, dev, r, out, &recorded, &lost);
+	status = conclude(o, devs, r, out, recorded, &lost);
 	if (!there) {
-		warnx("%s: the device is gone, the recording ended early", o->dev);
+		for (i = 0; i < o->nr; i++)
+			if (access(devs[i].sysfs, F_OK))
+				warnx("%s: the device is gone, the recording ended early",
+				      o->names[i]);
 		status = EXIT_DEVICE;
 	}
 	recording_free(r);
@@ -358,9 +398,9 @@ int cmd_record(int argc, char **argv)
 		{ 0 }
 	};
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "DEV",
+		.options = options, .parser = parse, .args_doc = "DEV...",
 		.doc =
-		"Write the commands that the kernel sends to DEV as a command file.\v"
+		"Write the commands that the kernel sends to each DEV as one command file.\v"
 		"All commands are recorded: those of filesystems, of programs and of sg_io\n"
 		"itself. Each has at=, the time since the first one, and cpu=, the CPU on which\n"
 		"the low-level driver got it; 'sg_io replay' uses both. If the driver refuses a\n"
@@ -368,6 +408,9 @@ int cmd_record(int argc, char **argv)
 		"or the end of --time ends the recording, and the file is complete. A further\n"
 		"signal also stops the writing of the file. An existing --output file stays\n"
 		"unchanged until the recording ends.\n"
+		"\n"
+		"With several DEVs the file has one time line, and dev= in each line says which\n"
+		"DEV got the command. took= is how long it took, if its end was seen.\n"
 		"\n"
 		"Tracepoints show the CDB, but not the data. In the file WRITEs have the data\n"
 		"of --pattern. Without --pattern WRITE SAME has zeroes, and other WRITEs have\n"
@@ -381,20 +424,29 @@ int cmd_record(int argc, char **argv)
 		"affected.\n",
 	};
 	struct record_options o = { .buffer_kb = BUFFER_KB };
-	struct device dev;
+	struct device devs[FILE_DEVICES];
 	FILE *out = stdout;
+	unsigned int i, k;
 	bool made = false, begun = false;
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
-	if (device_find(o.dev, &dev))
-		return EXIT_DEVICE;
+	for (i = 0; i < o.nr; i++) {
+		if (device_find(o.names[i], &devs[i]))
+			return EXIT_DEVICE;
+		for (k = 0; k < i; k++) {
+			if (strcmp(devs[k].sysfs, devs[i].sysfs))
+				continue;
+			warnx("%s and %s are the same device", o.names[k], o.names[i]);
+			return EXIT_USAGE;
+		}
+	}
 	if (o.output) {
 		out = open_output(o.output, &made);
 		if (!out)
 			return EXIT_DEVICE;
 	}
-	status = execute(&o, &dev, out, &begun);
+	status = execute(&o, devs, out, &begun);
 	/* Remove a file that this program has created and not written. */
 	if (made && !begun)
 		unlink(o.output);

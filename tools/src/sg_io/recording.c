@@ -248,6 +248,16 @@ double recording_seconds(const struct recording *r)
 	return r->nr ? (last - first) / 1e9 : 0;
 }
 
+__u64 recording_count(const struct recording *r, unsigned int dev)
+{
+	__u64 n = 0;
+	size_t i;
+
+	for (i = 0; i < r->nr; i++)
+		n += r->cmds[i].dev == dev && !r->cmds[i].refused;
+	return n;
+}
+
 unsigned int recording_cpus(const struct recording *r)
 {
 	cpu_set_t cpus;

@@ -83,6 +83,8 @@ void recording_write(const struct recording *r, struct writing *w);
 
 /* Seconds from the first command to the last. */
 double recording_seconds(const struct recording *r);
+/* How many commands device @dev got. */
+__u64 recording_count(const struct recording *r, unsigned int dev);
 unsigned int recording_cpus(const struct recording *r);
 void recording_free(struct recording *r);
 

@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "lane.h"
+#include "mapping/map.h"
 #include "opcodes.h"
 #include "option.h"
 #include "run.h"
@@ -30,11 +31,15 @@ struct replay_options {
 	struct run_options run;
 	double speed;		/* 0: commands do not wait for their times */
 	__u64 awake_us;
+	struct maps maps;
+	const char *args[2];
+	unsigned int nr_args;
 };
 
 enum {
 	OPT_VIA = 256, OPT_SPEED, OPT_DEPTH, OPT_AWAKE, OPT_FORCE, OPT_UNCHECKED,
 	OPT_MEMORY, OPT_JSON, OPT_SLOWEST,
+	OPT_MAP, OPT_FROM, OPT_TO,
 };
 
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
@@ -55,6 +60,30 @@ static double take_speed(struct argp_state *state, const char *arg)
 	if (!strcmp(arg, "max") || !strcmp(arg, "0"))
 		return 0;
 	return option_real(state, "--speed", arg, SPEED_MAX, "; max or 0: ignore the times");
+}
+
+/* With --map the devices are its targets, and FILE is the only argument. */
+static void take_args(struct argp_state *state, struct replay_options *o)
+{
+	unsigned int i;
+
+	if (o->maps.from_us >= o->maps.to_us)
+		argp_error(state, "--from is not before --to");
+	if (o->maps.nr) {
+		if (o->nr_args != 1)
+			argp_error(state, "--map names the devices: FILE is the only argument");
+		for (i = 0; i < o->maps.nr_targets; i++)
+			o->run.devs[i] = o->maps.targets[i].name;
+		o->run.nr_devs = o->maps.nr_targets;
+		o->run.file = o->args[0];
+		return;
+	}
+	if (!o->nr_args)
+		argp_error(state, "DEV and FILE are missing");
+	if (o->nr_args < 2)
+		argp_error(state, "only '%s' given: DEV or FILE is missing", o->args[0]);
+	o->run.devs[o->run.nr_devs++] = o->args[0];
+	o->run.file = o->args[1];
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -86,23 +115,25 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_SLOWEST:
 		o->run.slowest = option_number(state, "--slowest", arg, 1, SLOWEST_MAX);
 		return 0;
+	case OPT_MAP:
+		map_add(state, arg, &o->maps);
+		return 0;
+	case OPT_FROM:
+		o->maps.from_us = option_seconds(state, "--from", arg) * 1e6;
+		return 0;
+	case OPT_TO:
+		o->maps.to_us = option_seconds(state, "--to", arg) * 1e6;
+		return 0;
 	case OPT_JSON:
 		o->run.json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (o->run.file)
+		if (o->nr_args == 2)
 			argp_error(state, "'%s': one device and one file", arg);
-		if (o->run.nr_devs)
-			o->run.file = arg;
-		else
-			o->run.devs[o->run.nr_devs++] = arg;
+		o->args[o->nr_args++] = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->run.nr_devs)
-			argp_error(state, "DEV and FILE are missing");
-		if (!o->run.file)
-			argp_error(state, "only '%s' given: DEV or FILE is missing",
-				   o->run.devs[0]);
+		take_args(state, o);
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -231,17 +262,22 @@ static int keep_cpus_awake(void)
 	return fd;
 }
 
-static int replay(struct run *run, const struct replay_options *opt, struct device *dev,
-		  int *taken_fd)
+static int replay(struct run *run, const struct replay_options *opt, struct device *devs,
+		  int *taken_fds)
 {
-	int status = run_prepare(run, &opt->run, run->file, dev, taken_fd), awake = -1;
+	int status = run_prepare(run, &opt->run, run->file, devs, taken_fds), awake = -1;
 
 	if (status)
 		return status;
 	if (run->engine->sync && run->depth > 1) {
 		warnx("%s: without an sg node it has one command at a time in flight: "
-		      "use --depth 1", dev->given);
+		      "use --depth 1", devs[0].given);
 		return EXIT_DEVICE;
+	}
+	/* A lane sends to all devices, so it must not wait for one. */
+	if (run->engine->sync && run->nr_targets > 1) {
+		warnx("--depth 1: several devices need 2 or more");
+		return EXIT_USAGE;
 	}
 	run->lanes = lanes_new(run->file, opt->speed, &run->nr_lanes);
 	if (!run->lanes)
@@ -257,22 +293,28 @@ static int replay(struct run *run, const struct replay_options *opt, struct devi
 	return status;
 }
 
-static int load(const struct replay_options *opt, struct cmdfile *file)
+static int load(struct replay_options *opt, struct cmdfile *file)
 {
 	const struct cmdfile_options how = {
 		.unchecked = opt->run.unchecked, .names_unchecked = true, .shared = true,
-		.memory = opt->run.memory,
+		.memory = opt->run.memory, .maps = map_any(&opt->maps) ? &opt->maps : NULL,
 	};
+	int status;
 
 	run_set_type(&opt->run);
-	if (!device_comes_first(opt->run.devs[0]) || cmdfile_load(opt->run.file, &how, file))
-		return -1;
+	if (!device_comes_first(opt->run.devs[0]))
+		return EXIT_USAGE;
+	status = map_find_targets(&opt->maps);
+	if (status)
+		return status;
+	if (cmdfile_load(opt->run.file, &how, file))
+		return EXIT_USAGE;
 	if (file->timed || !opt->speed)
 		return 0;
 	warnx("%s: no command has at=, so there are no times to replay; use --speed max",
 	      file->name);
 	cmdfile_free(file);
-	return -1;
+	return EXIT_USAGE;
 }
 
 int cmd_replay(int argc, char **argv)
@@ -280,6 +322,10 @@ int cmd_replay(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "speed", OPT_SPEED, "X", 0,
 		  "X times as fast as the file says (1); max or 0: ignore the times", 1 },
+		{ "map", OPT_MAP, "OLD=NEW[,offset=BLOCKS][,scale=X]", 0, map_help, 1 },
+		{ "from", OPT_FROM, "SECONDS", 0, "Leave out commands before this time of FILE",
+		  1 },
+		{ "to", OPT_TO, "SECONDS", 0, "Leave out commands from this time of FILE on", 1 },
 		{ "via", OPT_VIA, "PATH", 0,
 		  "sg, bsg-uring, smq or block (smq on an smqsg node, otherwise sg)", 1 },
 		{ "depth", OPT_DEPTH, "N", 0, "The most commands in flight from each CPU (64)", 1 },
@@ -295,7 +341,7 @@ int cmd_replay(int argc, char **argv)
 		{ 0 }
 	};
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "DEV FILE",
+		.options = options, .parser = parse, .args_doc = "DEV FILE\n--map OLD=NEW... FILE",
 		.doc =
 		"Issue the commands of FILE ('-': standard input) to DEV at their times.\n"
 		"Overwrites the blocks that FILE writes with a pattern: use a scratch disk.\v"
@@ -313,6 +359,14 @@ int cmd_replay(int argc, char **argv)
 		"has no LBA, or whose opcode is not known, counts as a write of all blocks.\n"
 		"The report counts commands that waited.\n"
 		"\n"
+		"--map OLD=NEW sends the commands with dev=OLD to NEW; it is given once for\n"
+		"each device of FILE, and there is no argument DEV. Several may go to one NEW,\n"
+		"at different offsets. If FILE has no dev=, one --map is possible, with any\n"
+		"OLD. scale= multiplies the first LBA and the one after the last, so that\n"
+		"neighbours stay neighbours. A command that does not fit on NEW is refused with\n"
+		"its line, before the first is sent. Commands that --from and --to leave out\n"
+		"are not checked.\n"
+		"\n"
 		"'issue error' is how late the kernel got a command: from the time given by at=\n"
 		"to the start of the system call that submits it. A process that sleeps wakes\n"
 		"up late, so each process spins while the next command is due within --awake.\n"
@@ -329,15 +383,19 @@ int cmd_replay(int argc, char **argv)
 			 .memory = 1024ULL << 20 },
 		.speed = 1,
 		.awake_us = AWAKE_US,
+		.maps.to_us = ~0ULL,
 	};
 	struct cmdfile file;
-	struct device dev;
-	int taken_fd = -1, status;
+	struct device devs[MAX_DEVICES];
+	int taken_fds[MAX_DEVICES], status;
 	struct run *run;
+	unsigned int i;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
-	if (load(&opt, &file))
-		return EXIT_USAGE;
+	status = load(&opt, &file);
+	if (status)
+		return status;
+	memset(taken_fds, -1, sizeof(taken_fds));
 	run = shared_alloc(sizeof(*run));
 	if (!run) {
 		warnx("no memory");
@@ -345,9 +403,10 @@ int cmd_replay(int argc, char **argv)
 		return EXIT_DEVICE;
 	}
 	run->file = &file;
-	status = replay(run, &opt, &dev, &taken_fd);
-	if (taken_fd >= 0)
-		close(taken_fd);
+	status = replay(run, &opt, devs, taken_fds);
+	for (i = 0; i < opt.run.nr_devs; i++)
+		if (taken_fds[i] >= 0)
+			close(taken_fds[i]);
 	free(run->targets);
 	shared_free(run, sizeof(*run));
 	cmdfile_free(&file);

@@ -16,6 +16,7 @@
 #define SYSTEM		"scsi"
 #define INSTANCE "sg_io." /* followed by the process ID */
 #define PATH_BYTES	128
+#define FILTER_BYTES	100	/* for each device */
 
 static const char * const event_names[] = {
 	[TRACE_START] = "scsi_dispatch_cmd_start",
@@ -25,6 +26,8 @@ static const char * const event_names[] = {
 
 #define EVENTS		ARRAY_SIZE(event_names)
 
+static const char * const address_names[] = { "host_no", "channel", "id", "lun" };
+
 /* The layout of an event in this kernel. */
 struct layout {
 	struct tep_event *event;
@@ -32,9 +35,17 @@ struct layout {
 	struct tep_format_field *data;
 	struct tep_format_field *prot;
 	struct tep_format_field *result;	/* NULL if the event has none */
+	struct tep_format_field *address[4];	/* host, channel, ID and LUN of the device */
+};
+
+/* The address of a device, as the events have it: only the lower 32 bits of the LUN. */
+struct address {
+	__u32 part[4];
 };
 
 struct trace {
+	struct address devs[TRACE_DEVICES];
+	unsigned int nr_devs;
 	struct tracefs_instance *instance;
 	struct tep_handle *tep;
 	struct layout layouts[EVENTS];
@@ -69,7 +80,7 @@ static int find_layouts(struct trace *t)
 {
 	static const char * const systems[] = { SYSTEM, NULL };
 	struct layout *l;
-	unsigned int i;
+	unsigned int i, k;
 
 	t->tep = tracefs_local_events_system(NULL, systems);
 	for (i = 0; i < EVENTS; i++) {
@@ -83,10 +94,14 @@ static int find_layouts(struct trace *t)
 		l->data = tep_find_field(l->event, "data_sglen");
 		l->prot = tep_find_field(l->event, "prot_sglen");
 		l->result = tep_find_field(l->event, "result");
-		if (!l->tag || !l->data || !l->prot || !tep_find_field(l->event, "cmnd") ||
+		for (k = 0; k < 4; k++)
+			l->address[k] = tep_find_field(l->event, address_names[k]);
+		if (!l->address[0] || !l->address[1] || !l->address[2] || !l->address[3] ||
+		    !l->tag || !l->data || !l->prot || !tep_find_field(l->event, "cmnd") ||
 		    (i == TRACE_DONE && !l->result)) {
-			warnx("tracing: " SYSTEM ":%s lacks a field that is needed: driver_tag, "
-			      "cmnd, data_sglen, prot_sglen or result", event_names[i]);
+			warnx("tracing: " SYSTEM ":%s lacks a field that is needed: host_no, "
+			      "channel, id, lun, driver_tag, cmnd, data_sglen, prot_sglen or result",
+			      event_names[i]);
 			return -1;
 		}
 	}
@@ -101,19 +116,36 @@ static int set(const struct trace *t, const char *file, const char *value)
 	return -1;
 }
 
-static int enable(const struct trace *t, const struct device *dev)
+static int add_devices(struct trace *t, const struct device *devs, unsigned int nr)
 {
-	unsigned int h, c, id, i;
-	char path[PATH_BYTES], filter[PATH_BYTES];
+	__u32 *part;
 	__u64 lun;
 
-	if (sscanf(dev->hctl, "%u:%u:%u:%llu", &h, &c, &id, &lun) != 4) {
-		warnx("%s: %s is not H:C:T:L", dev->given, dev->hctl);
-		return -1;
+	for (; t->nr_devs < nr; t->nr_devs++) {
+		part = t->devs[t->nr_devs].part;
+		if (sscanf(devs[t->nr_devs].hctl, "%u:%u:%u:%llu", &part[0], &part[1], &part[2],
+			   &lun) != 4) {
+			warnx("%s: %s is not H:C:T:L", devs[t->nr_devs].given,
+			      devs[t->nr_devs].hctl);
+			return -1;
+		}
+		part[3] = lun;
 	}
-	/* The events have only the lower 32 bits of the LUN. */
-	snprintf(filter, sizeof(filter), "host_no == %u && channel == %u && id == %u && lun == %u",
-		 h, c, id, (__u32)lun);
+	return 0;
+}
+
+static int enable(const struct trace *t)
+{
+	char path[PATH_BYTES], filter[TRACE_DEVICES * FILTER_BYTES];
+	unsigned int i, len = 0;
+	const __u32 *part;
+
+	for (i = 0; i < t->nr_devs; i++) {
+		part = t->devs[i].part;
+		len += snprintf(filter + len, sizeof(filter) - len,
+				"%s(host_no==%u&&channel==%u&&id==%u&&lun==%u)", i ? "||" : "",
+				part[0], part[1], part[2], part[3]);
+	}
 	for (i = 0; i < EVENTS; i++) {
 		snprintf(path, sizeof(path), "events/" SYSTEM "/%s/filter", event_names[i]);
 		if (set(t, path, filter))
@@ -165,7 +197,7 @@ static int open_cpus(struct trace *t, unsigned int buffer_kb)
 	return -1;
 }
 
-struct trace *trace_start(const struct device *dev, unsigned int buffer_kb)
+struct trace *trace_start(const struct device *devs, unsigned int nr, unsigned int buffer_kb)
 {
 	struct trace *t = calloc(1, sizeof(*t));
 	char name[32], kb[32];
@@ -190,12 +222,32 @@ struct trace *trace_start(const struct device *dev, unsigned int buffer_kb)
 	snprintf(kb, sizeof(kb), "%u", buffer_kb);
 	/* A full buffer drops new events, not old ones, so the lost events are consecutive. */
 	if (find_layouts(t) || set(t, "trace_clock", "mono") || set(t, "buffer_size_kb", kb) ||
-	    set(t, "options/overwrite", "0") || open_cpus(t, buffer_kb) || enable(t, dev))
+	    set(t, "options/overwrite", "0") || open_cpus(t, buffer_kb) ||
+	    add_devices(t, devs, nr) || enable(t))
 		goto fail;
 	return t;
 fail:
 	trace_close(t);
 	return NULL;
+}
+
+/* The index of the device that an event is of. */
+static unsigned int device_of(const struct trace *t, const struct layout *l,
+			      const struct tep_record *record)
+{
+	unsigned long long value;
+	struct address a = {};
+	unsigned int i;
+
+	if (t->nr_devs == 1)
+		return 0;
+	for (i = 0; i < 4; i++)
+		if (!tep_read_number_field(l->address[i], record->data, &value))
+			a.part[i] = value;
+	for (i = 0; i + 1 < t->nr_devs; i++)
+		if (!memcmp(&a, &t->devs[i], sizeof(a)))
+			break;
+	return i;
 }
 
 static bool decode(struct trace *t, struct tep_record *record, struct trace_event *e)
@@ -214,6 +266,7 @@ static bool decode(struct trace *t, struct tep_record *record, struct trace_even
 	*e = (struct trace_event){
 		.ns = record->ts, .order = t->order++, .cpu = record->cpu, .kind = i,
 	};
+	e->dev = device_of(t, l, record);
 	cdb = tep_get_field_raw(NULL, l->event, "cmnd", record, &len, 0);
 	if (!cdb || len < 1)
 		return false;

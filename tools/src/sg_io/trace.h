@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Reads the kernel's scsi tracepoints for one device, in a separate tracing instance. */
+/* Reads the kernel's scsi tracepoints for some devices, in a separate tracing instance. */
 #ifndef SG_IO_TRACE_H
 #define SG_IO_TRACE_H
 
 #include "cdb.h"
 #include "device.h"
+
+#define TRACE_DEVICES	64
 
 enum trace_kind {
 	TRACE_START,	/* the mid-layer gave the command to the LLD */
@@ -29,15 +31,16 @@ struct trace_event {
 struct trace;
 
 /**
- * trace_start() - start the kernel's recording of a device's commands
- * @dev: the device
+ * trace_start() - start the kernel's recording of devices' commands
+ * @devs: the devices; an event has the index of its device
+ * @nr: how many, 1 to TRACE_DEVICES
  * @buffer_kb: size of each CPU's buffer, in KiB
  *
  * Other users of tracing are not affected, and do not affect this recording.
  *
  * Return: NULL after one message.
  */
-struct trace *trace_start(const struct device *dev, unsigned int buffer_kb);
+struct trace *trace_start(const struct device *devs, unsigned int nr, unsigned int buffer_kb);
 
 /**
  * trace_read() - read new events, at most one full buffer of each CPU

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "dataset.h"
 #include "option.h"
+#include "mapping/map.h"
 #include "run.h"
 #include "written.h"
 
@@ -353,15 +354,75 @@ static int verify(const struct run_options *opt, const struct cmdfile *file)
 	return status;
 }
 
-enum {
-	OPT_VIA = 256, OPT_DEPTH, OPT_JOBS, OPT_MEMORY, OPT_JSON,
+struct verify_options {
+	struct run_options run;
+	struct maps maps;
+	const char *args[2];
+	unsigned int nr_args;
 };
+
+/* Verifies each target of --map, by the commands that went to it. */
+static int verify_targets(struct verify_options *opt, const struct cmdfile *file)
+{
+	struct cmdfile one = *file;
+	int status = EXIT_GOOD, ret;
+	unsigned int t;
+	size_t i;
+
+	one.cmds = calloc(file->nr, sizeof(*one.cmds));
+	if (!one.cmds) {
+		warnx("no memory");
+		return EXIT_DEVICE;
+	}
+	for (t = 0; t < opt->maps.nr_targets; t++) {
+		for (one.nr = 0, i = 0; i < file->nr; i++)
+			if (file->cmds[i].dev == t)
+				one.cmds[one.nr++] = file->cmds[i];
+		opt->run.devs[0] = opt->maps.targets[t].name;
+		ret = one.nr ? verify(&opt->run, &one) : EXIT_GOOD;
+		if (ret > status)
+			status = ret;
+		if (ret > EXIT_NOT_GOOD)
+			break;
+	}
+	free(one.cmds);
+	return status;
+}
+
+enum {
+	OPT_VIA = 256, OPT_DEPTH, OPT_JOBS, OPT_MEMORY, OPT_JSON, OPT_MAP,
+};
+
+/* With --map the devices are its targets, and FILE is the only argument. */
+static void take_args(struct argp_state *state, struct verify_options *v)
+{
+	struct run_options *o = &v->run;
+
+	if (v->maps.nr) {
+		if (v->nr_args != 1)
+			argp_error(state, "--map names the devices: FILE is the only argument");
+		o->devs[0] = v->maps.targets[0].name;
+		o->file = v->args[0];
+	} else {
+		if (!v->nr_args)
+			argp_error(state, "DEV and FILE are missing");
+		if (v->nr_args < 2)
+			argp_error(state, "only '%s' given: DEV or FILE is missing", v->args[0]);
+		o->devs[0] = v->args[0];
+		o->file = v->args[1];
+	}
+	o->nr_devs = 1;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-	struct run_options *o = state->input;
+	struct verify_options *v = state->input;
+	struct run_options *o = &v->run;
 
 	switch (key) {
+	case OPT_MAP:
+		map_add(state, arg, &v->maps);
+		return 0;
 	case OPT_VIA:
 		o->via = run_find_path(arg, strlen(arg));
 		if (!o->via)
@@ -381,18 +442,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (o->file)
+		if (v->nr_args == 2)
 			argp_error(state, "'%s': one device and one file", arg);
-		if (o->nr_devs)
-			o->file = arg;
-		else
-			o->devs[o->nr_devs++] = arg;
+		v->args[v->nr_args++] = arg;
 		return 0;
 	case ARGP_KEY_END:
-		if (!o->nr_devs)
-			argp_error(state, "DEV and FILE are missing");
-		if (!o->file)
-			argp_error(state, "only '%s' given: DEV or FILE is missing", o->devs[0]);
+		take_args(state, v);
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -403,6 +458,7 @@ int cmd_verify(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "via", OPT_VIA, "PATH", 0,
 		  "sg, bsg, bsg-uring, smq or block (the path of the kind of node given)", 1 },
+		{ "map", OPT_MAP, "OLD=NEW[,offset=BLOCKS][,scale=X]", 0, map_help, 1 },
 		{ "depth", OPT_DEPTH, "N", 0, "READs that each job has in flight (8)", 1 },
 		{ "jobs", OPT_JOBS, "N", 0, "Threads that share the work (1)", 1 },
 		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
@@ -410,7 +466,7 @@ int cmd_verify(int argc, char **argv)
 		{ 0 }
 	};
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "DEV FILE",
+		.options = options, .parser = parse, .args_doc = "DEV FILE\n--map OLD=NEW... FILE",
 		.doc =
 		"Compare DEV with what the commands of FILE ('-': standard input) wrote.\v"
 		"Nothing is written. Each block that a WRITE, WRITE AND VERIFY, WRITE SAME or\n"
@@ -420,20 +476,33 @@ int cmd_verify(int argc, char **argv)
 		"are not compared. Each block that differs is reported, with the line that\n"
 		"wrote it.\n"
 		"\n"
+		"With --map as in 'sg_io replay' each NEW is compared with what went to it;\n"
+		"--json prints an object for each.\n"
+		"\n"
 		"Exit status: 0 all blocks have that data, 1 some differ or could not be read.\n"
 		"'sg_io --help' describes the format of FILE and the other exit statuses.\n",
 	};
-	struct run_options opt = { .depth = DEPTH, .batch = 1, .jobs = 1, .memory = 1024ULL << 20 };
+	struct verify_options opt = {
+		.run = { .depth = DEPTH, .batch = 1, .jobs = 1, .memory = 1024ULL << 20 },
+		.maps.to_us = ~0ULL,
+	};
 	struct cmdfile_options how;
 	struct cmdfile file;
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	/* The file is read with all checks, so that the data of each block is known. */
-	how = (struct cmdfile_options){ .memory = opt.memory };
-	if (!device_comes_first(opt.devs[0]) || cmdfile_load(opt.file, &how, &file))
+	how = (struct cmdfile_options){
+		.memory = opt.run.memory, .maps = opt.maps.nr ? &opt.maps : NULL,
+	};
+	if (!device_comes_first(opt.run.devs[0]))
 		return EXIT_USAGE;
-	status = verify(&opt, &file);
+	status = map_find_targets(&opt.maps);
+	if (status)
+		return status;
+	if (cmdfile_load(opt.run.file, &how, &file))
+		return EXIT_USAGE;
+	status = opt.maps.nr ? verify_targets(&opt, &file) : verify(&opt.run, &file);
 	cmdfile_free(&file);
 	return status;
 }

@@ -245,8 +245,7 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 	w->scratch = calloc(w->nr_slots, sizeof(struct slot *));
 	if (!w->slots || !w->free || !w->scratch)
 		return -ENOMEM;
-	/* A lane has one target: its process could not share them with its parent. */
-	if (nr > 1) {
+	if (nr > 1 && !w->shares) {
 		w->shares = calloc(nr, sizeof(*w->shares));
 		if (!w->shares)
 			return -ENOMEM;
@@ -280,5 +279,6 @@ void worker_exit(struct worker *w)
 	free(w->slots);
 	free(w->free);
 	free(w->scratch);
-	free(w->shares);
+	if (!w->lane)
+		free(w->shares);
 }

@@ -42,6 +42,7 @@ struct run {
 	unsigned int nr_jobs;
 	bool poll;
 	unsigned int slowest;		/* how many of the slowest commands to note */
+	bool by_device;			/* a target gets the commands with its index in dev */
 	bool writes;			/* some command changes the medium */
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */

@@ -21,14 +21,21 @@
  */
 #define LANE_ENTRIES	1024
 
+/* How many struct share a lane has: its process could not give others to its parent. */
+static unsigned int shares_of(const struct run *run)
+{
+	return run->nr_targets > 1 ? run->nr_targets : 0;
+}
+
 /*
  * The size of all workers, and of what follows them: their slowest commands, and the entries of the
- * lanes' tallies.
+ * lanes' tallies, and their shares.
  */
 static size_t bytes_of(const struct run *run, unsigned int nr)
 {
 	return nr * (sizeof(struct worker) + run->slowest * sizeof(struct slow) +
-		     (run->lanes ? LANE_ENTRIES * sizeof(struct tally_entry) : 0));
+		     (run->lanes ? LANE_ENTRIES * sizeof(struct tally_entry) +
+		      shares_of(run) * sizeof(struct share) : 0));
 }
 
 static void lend_slowest(const struct run *run, struct worker *workers, unsigned int nr)
@@ -124,6 +131,8 @@ static _Noreturn void process_main(struct run *run, struct worker *w, unsigned i
 		_exit(EXIT_DEVICE);
 	touch(w, sizeof(*w));
 	touch(w->lane, sizeof(*w->lane));
+	if (w->shares)
+		touch(w->shares, run->nr_targets * sizeof(*w->shares));
 	if (run->slowest)
 		touch(w->slowest.entries, run->slowest * sizeof(struct slow));
 	if (write(ready, &byte, 1) != 1)
@@ -184,6 +193,7 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 {
 	struct slow *slowest = (struct slow *)&workers[nr];
 	struct tally_entry *entries = (struct tally_entry *)(slowest + nr * run->slowest);
+	struct share *shares = (struct share *)(entries + nr * LANE_ENTRIES);
 	int go[2], ret = 0;
 	unsigned int i;
 	char byte = 0;
@@ -196,6 +206,8 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 		workers[i].lane = &run->lanes[i];
 		workers[i].work = lane_work;
 		tally_lend(&workers[i].tally, entries + i * LANE_ENTRIES, LANE_ENTRIES);
+		if (shares_of(run))
+			workers[i].shares = shares + i * shares_of(run);
 		ret = start_process(run, &workers[i], i, go);
 	}
 	if (!ret)

@@ -124,17 +124,6 @@ static bool read_lines(struct import *im, FILE *in, const struct importer *from)
 	return good;
 }
 
-/* How many commands of the recording device @dev got. */
-static __u64 count(const struct recording *r, unsigned int dev)
-{
-	__u64 n = 0;
-	size_t i;
-
-	for (i = 0; i < r->nr; i++)
-		n += r->cmds[i].dev == dev && !r->cmds[i].refused;
-	return n;
-}
-
 static void print_text(FILE *out, const struct import *im,
 		       const struct writing *w)
 {
@@ -152,7 +141,7 @@ static void print_text(FILE *out, const struct import *im,
 		fputc('\n', out);
 	}
 	for (i = 0; i < im->nr_devs; i++)
-		fprintf(out, "  %s: %llu\n", im->devs[i].name, count(im->r, i));
+		fprintf(out, "  %s: %llu\n", im->devs[i].name, recording_count(im->r, i));
 	if (w->nr_left_out)
 		fprintf(out, "left out: %llu, in comments of the file with the reason\n",
 			w->nr_left_out);
@@ -175,7 +164,7 @@ static void print_json(const struct import_options *o, const struct import *im,
 	json_object_object_add(all, "lat_ns", report_percentiles(&im->r->latency));
 	for (i = 0; i < im->nr_devs; i++)
 		json_object_object_add(devs, im->devs[i].name,
-				       json_object_new_uint64(count(im->r, i)));
+				       json_object_new_uint64(recording_count(im->r, i)));
 	json_object_object_add(all, "devices", devs);
 	json_object_object_add(all, "left_out",
 			       json_object_new_uint64(w->nr_left_out + im->skipped));

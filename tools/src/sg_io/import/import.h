@@ -74,8 +74,8 @@ bool import_fail(const struct import *im, unsigned int i, const char *name, cons
 	__attribute__((format(printf, 4, 5)));
 
 /*
- * Splits a line at white space or, with @comma, at each comma, so that fields may be empty. The last
- * of MAX_FIELDS fields has the rest of the line.
+ * Splits a line at white space or, with @comma, at each comma, so that fields may be empty. The
+ * last of MAX_FIELDS fields has the rest of the line.
  */
 void import_split(struct import *im, char *text, bool comma);
 

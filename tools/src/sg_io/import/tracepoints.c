@@ -33,7 +33,7 @@ static bool value(const struct import *im, const char *text, const char *key, ch
 	return true;
 }
 
-static bool number(const struct import *im, const char *text, const char *key, __u64 *out)
+static bool read_number(const struct import *im, const char *text, const char *key, __u64 *out)
 {
 	char word[32];
 
@@ -100,8 +100,8 @@ static bool device(struct import *im, const char *text, struct trace_event *e)
 	char name[64];
 	int dev;
 
-	if (!number(im, text, "host_no", &host) || !number(im, text, "channel", &channel) ||
-	    !number(im, text, "id", &id) || !number(im, text, "lun", &lun))
+	if (!read_number(im, text, "host_no", &host) || !read_number(im, text, "channel", &channel) ||
+	    !read_number(im, text, "id", &id) || !read_number(im, text, "lun", &lun))
 		return false;
 	snprintf(name, sizeof(name), "%llu:%llu:%llu:%llu", host, channel, id, lun);
 	dev = import_device(im, name);
@@ -157,9 +157,9 @@ static bool tracepoints_line(struct import *im, char *text)
 				   "timeout", event);
 	e.kind = kinds[i].kind;
 	if (!head(im, text, event, &e) || !device(im, event, &e) ||
-	    !number(im, event, "driver_tag", &tag) || !cdb(im, event, &e))
+	    !read_number(im, event, "driver_tag", &tag) || !cdb(im, event, &e))
 		return false;
-	if (!number(im, event, "data_sgl", &data) || !number(im, event, "prot_sgl", &prot))
+	if (!read_number(im, event, "data_sgl", &data) || !read_number(im, event, "prot_sgl", &prot))
 		return false;
 	e.tag = tag;
 	e.has_data = data;
