@@ -37,8 +37,9 @@ def _said():
         pytest.skip("smqtop is not built: tools/deps install top")
     # With so many CPUs the guest would replace its TSC by the HPET, which takes longer to read.
     options = ["--icount", "--append", "tsc=reliable", "--qemu", f"-smp 1,maxcpus={QUEUES}"]
-    done = subprocess.run([TOP / "tools/vm", *options, "--", "sh", "-c", SCRIPT], cwd=TOP, text=True,
-                          capture_output=True, check=False, timeout=TIMEOUT)
+    argv = [TOP / "tools/vm", *options, "--", "sh", "-c", SCRIPT]
+    done = subprocess.run(argv, cwd=TOP, text=True, capture_output=True, check=False,
+                          timeout=TIMEOUT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -306,13 +306,13 @@ int main(int argc, char **argv)
 		{ "openmetrics", KEY_OPENMETRICS, "FILE", 0,
 		  "Also replace FILE by the counters since the begin, in each interval, for "
 		  "node_exporter", 0 },
-		{ "counts", KEY_COUNTS, NULL, 0, "Count commands, but take no times: costs less", 0 },
+		{ "counts", KEY_COUNTS, NULL, 0, "Take no times, which costs commands less", 0 },
 		{ "sample", KEY_SAMPLE, "N", 0,
-		  "Time one in N commands, a power of two; if not given, all or, above 40000 a second, "
-		  "one in 32", 0 },
-		{ "slow", KEY_SLOW, "MS", 0, "Commands that took longer are slow; 100 if not given", 0 },
-		{ "cost", KEY_COST, "DISK", 0, "Show what watching costs a READ of this disk, and end",
-		  0 },
+		  "Time one in N commands, a power of two; if not given, all or, above 40000 a "
+		  "second, one in 32", 0 },
+		{ "slow", KEY_SLOW, "MS", 0, "What takes longer is slow; 100 if not given", 0 },
+		{ "cost", KEY_COST, "DISK", 0,
+		  "Show what watching costs a READ of this disk, and end", 0 },
 		{ "interval", 'i', "SECONDS", 0, "Length of an interval; 1 if not given", 0 },
 		{ "count", 'c', "N", 0, "End after N intervals", 0 },
 		{ "filter", 'f', "TEXT", 0,

@@ -11,9 +11,10 @@
 
 #include "hist.h"
 
-const char *const view_names[VIEWS] = { "hosts", "luns", "queues", "opcodes", "errors",
-	"commands", "files",
+const char *const view_names[VIEWS] = {
+	"hosts", "luns", "queues", "opcodes", "errors", "commands", "files",
 };
+
 const char *const sort_names[SORTS] = {
 	"name", "iops", "mbps", "inflight", "p50", "p90", "p99", "p999", "queue", "size", "errors",
 };

@@ -22,8 +22,6 @@ char _license[] SEC("license") = "GPL";
 #define TASK_SET_FULL	0x28
 #define CHECK_CONDITION	0x02
 
-const volatile __u8 hist_table[1 << HIST_TABLE];	/* see hist_bucket() */
-
 struct lost lost;
 struct lun luns[MAX_LUNS];	/* by hash of the address, see lun_search() */
 struct slot slots[SLOTS];	/* by hash of the command's address */
@@ -31,6 +29,7 @@ struct event events[EVENTS];
 __u64 nr_events;
 
 /* Set by smqtop. */
+__u8 hist_table[1 << HIST_TABLE];	/* see hist_bucket() */
 __u64 slow_ns;			/* what takes longer is an event */
 __u32 sample_mask;		/* at most so many commands get no time before one does; 2^n - 1 */
 
@@ -93,13 +92,15 @@ static __noinline __u32 lun_search(struct scsi_device *sdev, __u32 first)
 static __always_inline __u32 hash(void *address, unsigned int bits)
 {
 	union {
-		volatile __u64 whole;
-		volatile __u32 low;
-		volatile __u8 bytes[8];
-	} stack;
+		__u64 whole;
+		__u32 low;
+		__u8 bytes[8];
+	} stack = { .whole = (__u64)address };
 
-	stack.whole = (__u64)address;
+	/* Without the barriers clang calculates with the address in a register. */
+	asm volatile("" : "+m"(stack));
 	stack.bytes[7] = 0xff;	/* as in every address of the kernel */
+	asm volatile("" : "+m"(stack));
 	return stack.low * 0x9e3779b1u >> (32 - bits);
 }
 
@@ -400,7 +401,7 @@ int BPF_PROG(on_done, struct scsi_cmnd *cmd)
 	}
 	sent = slot->sent;
 	took = bpf_ktime_get_ns() - sent;
-	bucket = hist_bucket((const __u8 *)hist_table, took);
+	bucket = hist_bucket(hist_table, took);
 	add(c->device[bucket], 1);
 	add(o->device[bucket], 1);
 	if (!(sent >> 10 & (QUEUE_SAMPLE - 1)))

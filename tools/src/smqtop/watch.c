@@ -78,7 +78,7 @@ static void set_table(struct watch *w)
 	unsigned int i;
 
 	for (i = 0; i < 1 << HIST_TABLE; i++)
-		w->bpf->rodata->hist_table[i] = hist_index((__u64)i << HIST_UNIT);
+		w->bpf->bss->hist_table[i] = hist_index((__u64)i << HIST_UNIT);
 }
 
 /* @eh: with the programs on functions of error handling, which a kernel may not have. */
@@ -194,14 +194,14 @@ unsigned int watch_events(const struct watch *w, struct event *events)
 	__u64 number = __atomic_load_n(&w->bpf->bss->nr_events, __ATOMIC_ACQUIRE);
 
 	for (; number && nr < EVENTS; number--) {
-		const volatile struct event *e = &w->bpf->bss->events[(number - 1) % EVENTS];
+		const struct event *e = &w->bpf->bss->events[(number - 1) % EVENTS];
 
-		if (e->number != number)
+		if (__atomic_load_n(&e->number, __ATOMIC_ACQUIRE) != number)
 			continue;
-		events[nr] = *(const struct event *)e;
+		events[nr] = *e;
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		/* It may have been overwritten meanwhile. */
-		if (e->number == number)
+		if (__atomic_load_n(&e->number, __ATOMIC_RELAXED) == number)
 			nr++;
 	}
 	return nr;
