@@ -183,7 +183,8 @@ def install_and_purge(suite, folder, keep):
         newer = max((name for name in newer if re.match(KERNELS, name) and "-cloud-" not in name
                      and "-rt-" not in name),
                     key=lambda name: [int(part) for part in re.findall(r"\d+", name)[:3]])
-        root.run('apt-get install -y -qq --no-install-recommends "linux-headers-$1"', newer)
+        root.run('apt-get install -y -qq --no-install-recommends -t "$2-backports" '
+                 '"linux-image-$1" "linux-headers-$1"', newer, suite)
         assert newer != stock and root.installed(newer) == ALL
 
         root.run('apt-get install -y -qq --no-install-recommends /tmp/packages/*_"$1"_*.deb', NEXT)
@@ -195,7 +196,7 @@ def install_and_purge(suite, folder, keep):
 
         root.run("apt-get purge -y -qq smq-dkms smq-tools libsmq1 libsmq-dev python3-smq")
         assert not root.installed(stock) and not root.installed(newer)
-        # From 6.12 on headers bring their kernel, and apt keeps it. It has a module dm-cache-smq.
+        # The kernel itself has a module dm-cache-smq.
         root.run('apt-get purge -y -qq "linux-headers-$1" "linux-image-$1" && '
                  "apt-get autoremove --purge -y -qq", newer)
         left = sorted(path for path in files(root) - before
