@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 import vmdisk
+from kit.host import fio, load, loaded, unload
 from vmdisk import run_json, set_param, wait_for
 
 SMQTOP = vmdisk.ROOT / "tools/smqtop"
@@ -224,6 +225,49 @@ def test_hosts_and_luns_appear_and_go(disk):
         wait_for(lambda: len(names()) == len(before) + 1)
         set_param("add_host", -1)
         wait_for(lambda: names() == before)
+
+
+def next_with_commands(luns, disk):
+    while True:
+        row = next(row for row in luns.interval()["rows"] if row["name"] == disk.hctl)
+        if row["interval"]["done"]:
+            return row
+
+
+@pytest.mark.limit(150)
+def test_percentiles_are_those_of_fio(disk):
+    """fio's times are a little longer: they begin and end above the block layer. smqtop's are at
+    most 1/8 too high."""
+    set_param("ndelay", 20_000_000)
+    try:
+        with top("luns", "--interval=8") as luns:
+            for _ in range(3):
+                found = fio(disk.sd, rw="randread", bs=4096, ioengine="io_uring", iodepth=4,
+                            number_ios=200, percentile_list="50:90:99")
+                row = next_with_commands(luns, disk)
+                if row["interval"]["done"] == 200:
+                    break   # else an interval ended meanwhile
+                luns.interval()
+    finally:
+        set_param("delay", 0)
+    assert row["interval"]["done"] == 200
+    theirs = found["jobs"][0]["read"]["clat_ns"]["percentile"]
+    for name, theirs_name in (("p50", "50.000000"), ("p90", "90.000000"), ("p99", "99.000000")):
+        assert 0.9 < row["device_ns"][name] / theirs[theirs_name] <= 9 / 8, (name, row, theirs)
+
+
+def test_files_of_smq_sg_and_what_an_smq_host_says():
+    with loaded("smq_ram") as (host,), ExitStack() as stack:
+        load("smq_sg")
+        stack.callback(unload, "smq_sg")
+        files = stack.enter_context(top("files"))
+        lun = host.wait_luns(1)[0]
+        rows = wait_for(lambda: files.interval()["rows"])
+        depth = int(next(host.sysfs.glob("device/target*/*:*/queue_depth")).read_text())
+    row = next(row for row in rows if row["label"] == os.path.basename(lun.sd))
+    assert re.fullmatch(r"smqsg\d+", row["name"])
+    assert re.fullmatch(r"share=\d+ pool=\d+ waiting=0 refused=0", row["what"])
+    assert (row["inflight"], row["depth"]) == (0, depth)
 
 
 def test_nothing_stays_attached_after_sigkill(disk):
