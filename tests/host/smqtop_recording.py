@@ -46,6 +46,10 @@ def interval(n):
         "errors": [row("0:0:0:3", "READ(10)", "Medium Error (3h): Unrecovered read error "
                        "(11h/00h)", failed=2),
                    row("host1", "-", "error handling was woken", failed=int(n == RECOVERY))],
+        "commands": [row("0:0:0:3", str(9 - i), f"fio/{4711 + i} 21.{i}ms READ(10) lba={8 * i} "
+                         "blocks=8 GOOD") for i in range(3)],
+        "files": [row("smqsg3", "sdd", "share=1 pool=64 waiting=0 refused=0", inflight=4,
+                      depth=192)],
     }
 
 

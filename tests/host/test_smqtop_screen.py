@@ -73,6 +73,8 @@ def cell(screen, text):
     ("opcodes-80x24", (80, 24), "4"),
     ("errors-80x24", (80, 24), "5"),
     ("errors-120x40", (120, 40), "5"),
+    ("commands-80x24", (80, 24), "6"),
+    ("files-80x24", (80, 24), "7"),
     ("heat-80x24", (80, 24), ">>m"),
     ("help-80x24", (80, 24), "h"),
 ])
@@ -121,17 +123,18 @@ def test_without_colours_the_meaning_is_bold(argv, env):
         assert cell(screen, "3    20m").bold and not cell(screen, "0    13u").bold
 
 
-def test_from_a_host_to_its_errors_and_back(argv):
+def test_from_a_host_to_its_commands_and_back(argv):
     with opened(argv) as screen:
         go(screen, ("1", "DRIVER"), (ENTER, "host0 > paused"))
         assert "1:0:0:0" not in screen.text()
         go(screen, DOWN, UP, (ENTER, "host0 > 0:0:0:3 > "))
         screen.wait("q1    host0")
-        go(screen, (ENTER, "Medium Error (3h)"), (ESC, "q1    host0"),
+        go(screen, (ENTER, "fio/4711 21.0ms READ(10)"), (ESC, "q1    host0"),
            (ESC, "sdai  0:0:0:34"), (ESC, "qla2xxx"), DOWN, (ENTER, "host1 > "))
         screen.wait("sdzz  1:0:0:0")
         assert "0:0:0:3 " not in screen.text()
-        go(screen, (TAB, "QUEUE HOST"))
+        go(screen, ("5", "Medium Error"), (ENTER, "fio/4711"), (ESC, "Medium Error"))
+        go(screen, ("2" + TAB, "QUEUE HOST"))
         assert "host1 >" not in screen.text()
 
 

@@ -181,9 +181,9 @@ def test_the_last_slow_and_failed_commands(disk):
         rows = commands.interval()["rows"]
     assert [row["name"] for row in rows] == [disk.hctl] * 2
     failed, slow = (row["what"] for row in rows)
-    assert re.fullmatch(r"[3-9]\d\.\dms READ\(10\) lba=0 blocks=8 GOOD sg_io/\d+", slow)
-    assert re.fullmatch(r"\d+\.\dms READ\(10\) lba=1048575 blocks=8 Illegal Request \(5h\): "
-                        r"Logical block address out of range \(21h/00h\) sg_io/\d+", failed)
+    assert re.fullmatch(r"sg_io/\d+ [3-9]\d\.\dms READ\(10\) lba=0 blocks=8 GOOD", slow)
+    assert re.fullmatch(r"sg_io/\d+ \d+\.\dms READ\(10\) lba=1048575 blocks=8 Illegal Request "
+                        r"\(5h\): Logical block address out of range \(21h/00h\)", failed)
 
 
 @pytest.mark.limit(120)

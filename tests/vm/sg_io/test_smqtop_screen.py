@@ -58,8 +58,10 @@ def test_lun_and_host_go_while_they_are_open(screen, disk):
                               if path.name > f"host{host}" and
                               (path / "proc_name").read_text() == "scsi_debug\n"])[0]
     screen.wait(f"{found}  scsi_debug")
-    screen.press("\x1b[4~")
-    screen.press(ENTER)
+    # The new host's commands may make it the first row or the last one.
+    screen.press(f"/{found}\r")
+    screen.wait(f"filter {found}")
+    screen.press(ENTER + "/\x15\r")
     screen.wait(f"{found} > ")
     set_param("add_host", -1)
     screen.wait(f"{found} is gone")

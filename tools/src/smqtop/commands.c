@@ -92,8 +92,8 @@ void rows_of_commands(struct rows *rows, const struct sys *sys, const struct wat
 			snprintf(took, sizeof(took), "%.1fms", c->device_ns / 1e6);
 		snprintf(number, sizeof(number), "%llu", c->number);
 		row = rows_get(rows, c->lun, number);
-		snprintf(row->text, sizeof(row->text), "%s %s %s %s/%u", took, c->cdb_text, c->what,
-			 c->pid ? c->comm : "-", c->pid);
+		snprintf(row->text, sizeof(row->text), "%s/%u %s %s %s", c->pid ? c->comm : "-",
+			 c->pid, took, c->cdb_text, c->what);
 		row->total.failed = 1;
 	}
 }

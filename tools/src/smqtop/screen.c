@@ -22,6 +22,7 @@
 #define LEAST_COLUMNS	20
 #define HEAD_LINES	3	/* title, state, names of the columns */
 #define LEVELS		4
+#define LEAST_SECONDS	0.1	/* between two looks, also if hosts and LUNs come and go */
 #define KEY_ESCAPE	27
 #define PATH_TEXT	160
 
@@ -73,9 +74,9 @@ struct screen {
 };
 
 static const char *const help[] = {
-	"1-5 Tab          view: hosts, LUNs, hardware queues, opcodes, errors",
+	"1-7 Tab          view: hosts, LUNs, queues, opcodes, errors, commands, files",
 	"Up Down PgUp PgDn Home End   select a row",
-	"Enter            from a host to its LUNs, their queues and errors",
+	"Enter            from a host to its LUNs, queues, slow and failed commands",
 	"Esc Backspace    back",
 	"s S              first and second sort key",
 	"/                only rows with a text, or that match a pattern; empty: all",
@@ -160,7 +161,7 @@ static long host_of(const char *name)
 
 static bool in_scope(const char *scope, const struct row *row, enum view view)
 {
-	if (!*scope || view == VIEW_OPCODES)
+	if (!*scope || view == VIEW_OPCODES || view == VIEW_FILES)
 		return true;
 	if (view != VIEW_QUEUES && strncmp(scope, "host", 4))
 		return !strcmp(row->name, scope);
@@ -250,11 +251,10 @@ static void draw_title(struct screen *s)
 	char text[64], when[16];
 	unsigned int view, x;
 
-	put(0, 0, COLS, A_NORMAL, "smqtop");
-	for (view = 0, x = 8; view < VIEWS; view++) {
+	for (view = 0, x = 0; view < VIEWS; view++) {
 		snprintf(text, sizeof(text), "%u %s", view + 1, view_names[view]);
 		put(0, x, strlen(text), view == level(s)->view ? A_REVERSE : A_NORMAL, text);
-		x += strlen(text) + 2;
+		x += strlen(text) + 1;
 	}
 	clock_text(s->source->frame.time, when, sizeof(when));
 	if (s->source->replay)
@@ -336,7 +336,7 @@ static void draw_table(struct screen *s)
 		snprintf(cells[i].text, sizeof(cells[i].text), "%s",
 			 table_column(l->view, i)->head);
 	draw_cells(s, HEAD_LINES - 1, cells, widths, A_REVERSE);
-	if (l->view != VIEW_ERRORS) {
+	if (l->view <= VIEW_OPCODES) {
 		mvchgat(HEAD_LINES - 1, 0, 0, A_NORMAL, 0, NULL);
 		for (i = 0, nr = 0; i < sorted; i++)
 			nr += widths[i] + 1;
@@ -355,7 +355,8 @@ static void draw_table(struct screen *s)
 	}
 	if (!s->shown.nr)
 		put(HEAD_LINES, 0, COLS, A_NORMAL, *s->filter ? "no row matches the filter" :
-		    l->view == VIEW_ERRORS ? "no errors" : "nothing to show");
+		    l->view == VIEW_ERRORS ? "no errors" : l->view == VIEW_COMMANDS ?
+		    "no slow or failed commands" : "nothing to show");
 }
 
 static void draw_help(void)
@@ -585,7 +586,7 @@ static void go_in(struct screen *s)
 	struct level *l = level(s), next = {};
 	const struct row *row;
 
-	if (!s->shown.nr || l->view == VIEW_OPCODES || l->view == VIEW_ERRORS)
+	if (!s->shown.nr || l->view == VIEW_OPCODES || l->view >= VIEW_COMMANDS)
 		return;
 	row = &s->shown.row[l->at];
 	select_row(s, l->at);
@@ -595,8 +596,8 @@ static void go_in(struct screen *s)
 	} else if (l->view == VIEW_LUNS) {
 		next.view = VIEW_QUEUES;
 	} else {
-		next.view = VIEW_ERRORS;
-		if (*l->scope)
+		next.view = VIEW_COMMANDS;
+		if (l->view == VIEW_QUEUES && *l->scope)
 			strcpy(next.scope, l->scope);
 	}
 	s->levels[++s->depth] = next;
@@ -932,8 +933,10 @@ static int loop(struct screen *s, unsigned long count, int signals)
 {
 	struct pollfd fds[] = {
 		{ .fd = STDIN_FILENO, .events = POLLIN }, { .fd = signals, .events = POLLIN },
+		{ .events = POLLIN },
 	};
 	double end = now() + s->interval, begun = now(), left;
+	bool early;
 	struct signalfd_siginfo info;
 	int status = -1, key, got;
 	unsigned long n = 0;
@@ -943,8 +946,12 @@ static int loop(struct screen *s, unsigned long count, int signals)
 		if (s->mode == MODE_SETTINGS && s->question == ASK_NOTHING)
 			arrange_settings(s);
 		draw(s);
-		left = end - now();
-		poll(fds, 2, s->paused ? -1 : left > 0 ? left * 1000 + 1 : 0);
+		/* A host or LUN that comes or goes ends the interval. */
+		early = now() < begun + LEAST_SECONDS;
+		fds[2].fd = early || s->paused || s->source->replay ? -1 :
+			s->source->live.sys.uevents;
+		left = (early ? begun + LEAST_SECONDS : end) - now();
+		poll(fds, 3, s->paused ? -1 : left > 0 ? left * 1000 + 1 : 0);
 		if (fds[1].revents && read(signals, &info, sizeof(info)) > 0) {
 			got = handle(info.ssi_signo);
 			if (got)
@@ -958,7 +965,7 @@ static int loop(struct screen *s, unsigned long count, int signals)
 			arrange(s);
 		}
 		end = begun + s->interval;
-		if (!s->paused && now() >= end) {
+		if (!s->paused && (now() >= end || (fds[2].fd >= 0 && fds[2].revents))) {
 			next(s, &status);
 			begun = now();
 			end = begun + s->interval;

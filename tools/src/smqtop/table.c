@@ -79,13 +79,22 @@ static const struct column figures[] = {
 	{ "TIMEOUT", 0, 8 },
 };
 
+/* Of hosts, before those that 80 columns have no room for. */
+static const struct column handling[] = {
+	{ "EH", 0, 6 }, { "ABORT", 0, 6 }, { "RESET", 0, 6 },
+};
+
+#define NARROW		10	/* figures that 80 columns have room for */
+#define HANDLING	(sizeof(handling) / sizeof(*handling))
+
 static const struct column errors[] = {
 	{ "LUN", 11, 24, true }, { "TOTAL", 6, 10 }, { "PER_S", 5, 8 }, { "OPCODE", 15, 32, true },
 	{ "WHAT", 39, ROW_TEXT - 1, true },
 };
 
 static const struct column commands[] = {
-	{ "LUN", 12, 24, true }, { "NR", 5, 8 }, { "COMMAND", 61, ROW_TEXT - 1, true },
+	{ "LUN", 12, 24, true }, { "NR", 5, 8 },
+	{ "TASK, TIME, COMMAND, RESULT", 61, ROW_TEXT - 1, true },
 };
 
 static const struct column files[] = {
@@ -102,6 +111,8 @@ unsigned int table_columns(enum view view)
 		return sizeof(commands) / sizeof(*commands);
 	case VIEW_FILES:
 		return sizeof(files) / sizeof(*files);
+	case VIEW_HOSTS:
+		return 2 + HANDLING + sizeof(figures) / sizeof(*figures);
 	default:
 		return 2 + sizeof(figures) / sizeof(*figures);
 	}
@@ -115,7 +126,12 @@ const struct column *table_column(enum view view, unsigned int i)
 		return &commands[i];
 	if (view == VIEW_FILES)
 		return &files[i];
-	return i < 2 ? &names[view][i] : &figures[i - 2];
+	if (i < 2)
+		return &names[view][i];
+	i -= 2;
+	if (view == VIEW_HOSTS && i >= NARROW)
+		return i < NARROW + HANDLING ? &handling[i - NARROW] : &figures[i - HANDLING];
+	return &figures[i];
 }
 
 static void error_cell(struct cell *cell, __u64 n)
@@ -195,6 +211,12 @@ void table_cells(enum view view, const struct row *row, double seconds, struct c
 	cell_time(cell++->text, row_queue_ns(row) >= 0, row_queue_ns(row));
 	cell_bytes(cell++->text, d->done && d->bytes, d->done ? (double)d->bytes / d->done : 0);
 	error_cell(cell++, d->failed + d->timeouts + d->refused);
+	if (view == VIEW_HOSTS) {
+		cell_time(cell->text, d->eh_ns, d->eh_ns);
+		cell++->meaning = d->eh_ns ? MEANS_RECOVERY : MEANS_NOTHING;
+		error_cell(cell++, d->aborts);
+		error_cell(cell++, d->target_resets + d->bus_resets + d->host_resets);
+	}
 	cell_time(cell++->text, timed, timed ? hist_sum(d->device) / timed : 0);
 	error_cell(cell++, d->set_full);
 	error_cell(cell++, d->refused);
