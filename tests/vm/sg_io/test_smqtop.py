@@ -188,11 +188,12 @@ def test_the_last_slow_and_failed_commands(disk):
 
 @pytest.mark.limit(120)
 def test_error_handling_is_timed_and_its_steps_are_counted(disk):
-    """A read by sd that times out is aborted and sent again; when it times out again, the host's
-    error handling runs until scsi_debug answers again."""
+    """When a read by sd times out, on 6.1 for the second time, the host's error handling runs until
+    scsi_debug answers again."""
     host = disk.sysfs / f"../../scsi_host/host{disk.hctl.split(':')[0]}"
     for name in ("timeout", "eh_timeout"):
         (disk.sysfs / name).write_text("1")
+    before = counters(disk)
     with top("hosts") as hosts, ExitStack() as stack:
         set_param("opts", vmdisk.TIMES_OUT)
         set_param("every_nth", 1)
@@ -212,7 +213,8 @@ def test_error_handling_is_timed_and_its_steps_are_counted(disk):
     total = row["total"]
     assert abs(total["eh_ns"] / 1e9 - took) < 0.3, (row, took)
     assert (total["aborts"], total["escalations"], total["eh_wakeups"]) == (1, 1, 1)
-    assert total["timeouts"] == 2 and total["retried"] >= 1
+    assert total["timeouts"] == differences(before, counters(disk))["iotmo"] >= 1
+    assert total["retried"] >= 1
 
 
 def test_hosts_and_luns_appear_and_go(disk):

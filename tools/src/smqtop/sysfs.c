@@ -169,8 +169,10 @@ static void read_smq(struct sys_host *host)
 	if (!host->smq)
 		return;
 	snprintf(dir, sizeof(dir), HOSTS "/host%u/smq", host->number);
-	if (read_text(dir, "policy", text, sizeof(text)))
-		add_pair(host, "policy", "%s", text);
+	/* The chosen one of the list is in brackets. */
+	if (read_text(dir, "policy", text, sizeof(text)) && strchr(text, '['))
+		add_pair(host, "policy", "%.*s", (int)strcspn(strchr(text, '[') + 1, "]"),
+			 strchr(text, '[') + 1);
 	add_pair(host, "held", "%ld", read_number(dir, "held"));
 	add_pair(host, "put off", "%ld", read_number(dir, "deferred"));
 	snprintf(line, sizeof(line), "/sys/kernel/debug/smq/host%u/stats", host->number);
