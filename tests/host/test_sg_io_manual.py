@@ -102,6 +102,7 @@ def test_completion_offers_all_options():
     ("sg_io gen --pattern=l", ["lba"]),
     ("sg_io gen --op writes", ["writesame10", "writesame16"]),
     ("sg_io gen --count ", []),
+    ("sg_io import --from f", ["fio"]),
     ("sg_io gen ", []),
 ])
 def test_completion_offers_values_of_options(line, want):

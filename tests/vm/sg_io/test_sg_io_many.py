@@ -96,6 +96,14 @@ def test_a_recording_goes_to_the_devices_swapped(three, tmp_path):
     for a, b in zip(names, names[::-1]):
         assert sorted(line[0] for line in got.lines if words(line)["dev"] == b) == \
             sorted(w[0] for w in want if words(w)["dev"] == a)
+    # sg_io fidelity finds all commands again. Whether they were in time depends on the machine.
+    path = tmp_path / "load"
+    path.write_text(load(names), encoding="ascii")
+    done = sg_io("fidelity", "--json", "--late", 10 ** 9, *both, path, tmp_path / "r")
+    found = json.loads(done.stdout)
+    assert (found["commands"], found["missing"], found["extra"]) == (60, 0, 0)
+    assert found["timer_p99_ns"] > 0
+    assert found["verdict"] == ("reordered" if found["inversions"] else "faithful")
 
 
 def test_refusals_hold_for_each_target(three):

@@ -75,7 +75,8 @@ def test_messages_go_to_standard_error(disk):
         run_json("--count", 9, disk.sg, "-", stdin=READ.replace("\n", " cpu=0\n"))
         out, err = user.communicate(timeout=30)
     assert user.returncode == 0
-    assert len(out.splitlines()) == 6 and out.startswith(f"# sg_io record {disk.sd} (")
+    assert len(out.splitlines()) == 7 and out.startswith(f"# sg_io record {disk.sd} (")
+    assert out.splitlines()[1].startswith("# an empty timer was ")
     assert err.startswith(f"{disk.sd}: 5 commands in ") and "  READ(10) 5\n" in err
     assert " s from 1 CPU, at most " in err
     assert "events lost: 0\n" in err

@@ -10,6 +10,7 @@
 #define EXIT_SIGNAL	128	/* plus the signal that ended the run */
 
 int cmd_compare(int argc, char **argv);
+int cmd_fidelity(int argc, char **argv);
 int cmd_gen(int argc, char **argv);
 int cmd_import(int argc, char **argv);
 int cmd_info(int argc, char **argv);

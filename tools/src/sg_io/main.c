@@ -16,6 +16,7 @@ static const struct {
 	const char *what;
 } commands[] = {
 	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
+	{ "fidelity", cmd_fidelity, "tell from two recordings how faithful a replay was" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
 	{ "import", cmd_import, "write a command file from what another tool recorded" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
@@ -100,7 +101,7 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);
 	}
-	warnx("'%s' is no command: compare, gen, import, info, record, replay, run or "
+	warnx("'%s' is no command: compare, fidelity, gen, import, info, record, replay, run or "
 	      "verify; 'sg_io --help' says more", argv[1]);
 	return EXIT_USAGE;
 }

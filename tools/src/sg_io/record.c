@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "cmdfile.h"
@@ -135,6 +136,20 @@ static void show_progress(const struct recording *r, const struct trace *t, doub
 		r->nr - r->refused, r->nr_in_flight, describe_loss(&lost, text), seconds);
 }
 
+/*
+ * Waits until the buffers are read again. How late such a timer is tells how exactly commands can
+ * be issued on this machine: fidelity needs that.
+ */
+static void sleep_once(struct recording *r)
+{
+	const struct timespec ts = { .tv_nsec = READ_MS * 1000000 };
+	__u64 due = clock_ns() + ts.tv_nsec, now;
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &ts, NULL);
+	now = clock_ns();
+	hist_add(&r->timer, now > due ? now - due : 0);
+}
+
 /* Return: whether all devices are still there at the end. */
 static bool record(struct trace *t, struct recording *r, const struct record_options *o,
 		   const struct device *devs, int signals)
@@ -143,7 +158,10 @@ static bool record(struct trace *t, struct recording *r, const struct record_opt
 	__u64 start = clock_ns(), shown = start, now = start;
 	bool terminal = isatty(STDERR_FILENO), there = true;
 
-	while (there && !r->full && !r->no_memory && poll(&fd, 1, READ_MS) <= 0) {
+	/* By default a timer may be 50 us late. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	while (there && !r->full && !r->no_memory && poll(&fd, 1, 0) <= 0) {
+		sleep_once(r);
 		there = read_events(t, r, o, devs);
 		now = clock_ns();
 		if (o->time && now - start >= o->time * NS_PER_S)
@@ -189,6 +207,8 @@ static void write_head(FILE *out, const struct record_options *o, const struct d
 		write_device(out, &devs[i]);
 	}
 	fprintf(out, ": %zu commands in %.6f s\n", r->nr - r->refused, recording_seconds(r));
+	fprintf(out, "# an empty timer was %.1f us late (p99)\n",
+		hist_percentile(&r->timer, 990) / 1e3);
 	if (lost->events || !lost->known)
 		fprintf(out, "# %s events lost: commands %s missing\n", describe_loss(lost, text),
 			lost->events ? "are" : "may be");
@@ -246,6 +266,7 @@ static void print_json(const struct record_options *o, const struct recording *r
 	add_count(all, "most_in_flight", r->most_in_flight);
 	json_object_object_add(all, "opcodes", opcodes_json(&w->written));
 	json_object_object_add(all, "lat_ns", report_percentiles(&r->latency));
+	add_count(all, "timer_p99_ns", hist_percentile(&r->timer, 990));
 	add_count(all, "not_good", r->not_good);
 	add_count(all, "left_out", w->nr_left_out);
 	json_object_object_add(all, "left_out_opcodes", opcodes_json(&w->left_out));

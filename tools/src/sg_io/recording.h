@@ -40,6 +40,7 @@ struct recording {
 	unsigned int nr_in_flight;
 	unsigned int most_in_flight;	/* the most at a time */
 	struct hist latency;
+	struct hist timer;		/* how late record's own timer was, in ns */
 	__u64 not_good;
 	bool full;	/* @limit commands are recorded, and all have ended or another came */
 	bool no_memory;

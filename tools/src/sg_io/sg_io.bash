@@ -59,7 +59,7 @@ _sg_io_files() {
 # _sg_io_value COMMAND OPTION WORD: offers the values of an option that begin with WORD.
 _sg_io_value() {
 	local list=''
-	if [[ $2 == --output ]]; then
+	if [[ $2 == --output || $2 == --svg ]]; then
 		_sg_io_files "$3"
 		return
 	fi
@@ -80,7 +80,7 @@ _sg_io_argument() {
 	[[ $usage != *' DEV'* || $2 -gt 0 && ($usage != *'DEV...'* || $3 != /dev/*) ]] ||
 		_sg_io_match "$3" < <(_sg_io_devices)
 	# Offer files also for a device, because a link to a node is allowed.
-	((${#COMPREPLY[@]})) || [[ $usage != *' DEV'* && $usage != *' FILE'* ]] || _sg_io_files "$3"
+	((${#COMPREPLY[@]})) || [[ ! $usage =~ ' '(DEV|FILE|ORIGINAL) ]] || _sg_io_files "$3"
 }
 
 _sg_io() {

@@ -100,7 +100,8 @@ static bool device(struct import *im, const char *text, struct trace_event *e)
 	char name[64];
 	int dev;
 
-	if (!read_number(im, text, "host_no", &host) || !read_number(im, text, "channel", &channel) ||
+	if (!read_number(im, text, "host_no", &host) ||
+	    !read_number(im, text, "channel", &channel) ||
 	    !read_number(im, text, "id", &id) || !read_number(im, text, "lun", &lun))
 		return false;
 	snprintf(name, sizeof(name), "%llu:%llu:%llu:%llu", host, channel, id, lun);
@@ -159,7 +160,8 @@ static bool tracepoints_line(struct import *im, char *text)
 	if (!head(im, text, event, &e) || !device(im, event, &e) ||
 	    !read_number(im, event, "driver_tag", &tag) || !cdb(im, event, &e))
 		return false;
-	if (!read_number(im, event, "data_sgl", &data) || !read_number(im, event, "prot_sgl", &prot))
+	if (!read_number(im, event, "data_sgl", &data) ||
+	    !read_number(im, event, "prot_sgl", &prot))
 		return false;
 	e.tag = tag;
 	e.has_data = data;
