@@ -15,7 +15,6 @@ struct collector {
 	unsigned int every;	/* which that was in the last interval */
 	struct command commands[EVENTS];	/* the last slow or failed ones, newest first */
 	unsigned int nr_commands;
-	char scope[ROW_NAME];	/* H:C:T:L: the queues' view counts only this LUN; empty: all */
 	unsigned char gone[MAX_LUNS];
 };
 
