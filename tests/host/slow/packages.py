@@ -70,7 +70,7 @@ def built(root, version):
 # Builds smq.spec, and prints each file of the packages with its package. Debian's rpm knows no
 # packages of Debian: it cannot check what the build needs.
 RPM = """
-apt-get install -qq --no-install-recommends rpm >/dev/null
+apt-get install -qq --no-install-recommends rpm >/dev/null 2>&1
 rpmbuild -tb --nodeps --define "_topdir /root/rpm" "/root/smq-$1.tar.xz" >/root/rpm.log 2>&1 ||
     { tail -n 40 /root/rpm.log; exit 1; }
 find /root/rpm/RPMS -name '*.rpm' -exec \
