@@ -50,6 +50,8 @@ def interval(n):
                          "blocks=8 GOOD") for i in range(3)],
         "files": [row("smqsg3", "sdd", "share=1 pool=64 waiting=0 refused=0", inflight=4,
                       depth=192)],
+        "smq": [row("host2", "policy", "prio"), row("host2", "held", "12"),
+                row("host2", "busy", "queue 0, host 0, device 37, target 0")],
     }
 
 

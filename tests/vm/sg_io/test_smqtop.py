@@ -266,6 +266,13 @@ def test_files_of_smq_sg_and_what_an_smq_host_says():
         lun = host.wait_luns(1)[0]
         rows = wait_for(lambda: files.interval()["rows"])
         depth = int(next(host.sysfs.glob("device/target*/*:*/queue_depth")).read_text())
+        (host.sysfs / "smq/policy").write_text("batch", encoding="ascii")
+        says = stack.enter_context(top("smq"))
+        fio(lun.sd, rw="randread", bs=4096, number_ios=64, size="1m", ioengine="libaio")
+        told = {what: row["what"] for (name, what), row in says.totals().items()
+                if name == host.sysfs.name}
+    assert (told["policy"], told["held"]) == ("batch", "0")
+    assert int(told["doorbells"]) > 0 and float(told["commands per doorbell"]) >= 1
     row = next(row for row in rows if row["label"] == os.path.basename(lun.sd))
     assert re.fullmatch(r"smqsg\d+", row["name"])
     assert re.fullmatch(r"share=\d+ pool=\d+ waiting=0 refused=0", row["what"])
@@ -301,7 +308,7 @@ def test_without_rights_one_line_and_what_sysfs_has(disk):
 
 
 def test_text_fits_80_columns(disk):
-    for view in ("hosts", "luns", "queues", "opcodes", "errors", "files"):
+    for view in ("hosts", "luns", "queues", "opcodes", "errors", "files", "smq"):
         done = subprocess.run([SMQTOP, "--once", "--interval=0.2", f"--view={view}"], text=True,
                               capture_output=True, check=False, timeout=vmdisk.TIMEOUT)
         assert (done.returncode, done.stderr) == (0, "")

@@ -318,7 +318,8 @@ int main(int argc, char **argv)
 		{ "filter", 'f', "TEXT", 0,
 		  "Only rows with this text, or that match this pattern", 0 },
 		{ "view", KEY_VIEW, "VIEW", 0,
-		  "hosts, luns, queues, opcodes, errors, commands or files; luns if not given", 0 },
+		  "hosts, luns, queues, opcodes, errors, commands, files or smq; luns if not given",
+		  0 },
 		{ "sort", KEY_SORT, "COLUMN", 0,
 		  "The largest first: iops, mbps, inflight, p50, p90, p99, p999, queue, size or "
 		  "errors; or by name; p99 if not given", 0 },

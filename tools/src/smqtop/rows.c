@@ -12,7 +12,7 @@
 #include "hist.h"
 
 const char *const view_names[VIEWS] = {
-	"hosts", "luns", "queues", "opcodes", "errors", "commands", "files",
+	"hosts", "luns", "queues", "opcodes", "errors", "commands", "files", "smq",
 };
 
 const char *const sort_names[SORTS] = {
@@ -183,6 +183,23 @@ static void add_sysfs(struct rows *rows, const struct sys *sys)
 	}
 }
 
+/* What smq says of its hosts: a row each. */
+static void rows_of_smq(struct rows *rows, const struct sys *sys)
+{
+	const struct sys_host *host;
+	char name[ROW_NAME];
+	unsigned int i;
+
+	for (host = sys->hosts; host < sys->hosts + sys->nr_hosts; host++) {
+		snprintf(name, sizeof(name), "host%u", host->number);
+		for (i = 0; i < host->nr_pairs; i++) {
+			struct row *row = rows_get(rows, name, host->pairs[i].name);
+
+			snprintf(row->text, sizeof(row->text), "%s", host->pairs[i].value);
+		}
+	}
+}
+
 void rows_read(struct rows *rows, enum view view, const struct sys *sys, const struct watch *w)
 {
 	unsigned int i;
@@ -199,6 +216,10 @@ void rows_read(struct rows *rows, enum view view, const struct sys *sys, const s
 	}
 	if (view == VIEW_FILES) {
 		rows_of_files(rows, sys);
+		return;
+	}
+	if (view == VIEW_SMQ) {
+		rows_of_smq(rows, sys);
 		return;
 	}
 	if (view == VIEW_ERRORS) {
@@ -355,7 +376,7 @@ void rows_sort(struct rows *rows, enum sort first, enum sort second)
 {
 	struct order by = { first, second };
 
-	/* Commands are in the order of time. */
-	if (rows->nr && rows->view != VIEW_COMMANDS)
+	/* Commands are in the order of time, what smq says in its own. */
+	if (rows->nr && rows->view != VIEW_COMMANDS && rows->view != VIEW_SMQ)
 		qsort_r(rows->row, rows->nr, sizeof(*rows->row), compare, &by);
 }

@@ -17,6 +17,7 @@ enum view {
 	VIEW_ERRORS,
 	VIEW_COMMANDS,
 	VIEW_FILES,
+	VIEW_SMQ,
 	VIEWS,
 };
 

@@ -74,7 +74,7 @@ struct screen {
 };
 
 static const char *const help[] = {
-	"1-7 Tab          view: hosts, LUNs, queues, opcodes, errors, commands, files",
+	"1-8 Tab    view: hosts, LUNs, queues, opcodes, errors, commands, files, smq",
 	"Up Down PgUp PgDn Home End   select a row",
 	"Enter            from a host to its LUNs, queues, slow and failed commands",
 	"Esc Backspace    back",
@@ -163,7 +163,7 @@ static bool in_scope(const char *scope, const struct row *row, enum view view)
 {
 	if (!*scope || view == VIEW_OPCODES || view == VIEW_FILES)
 		return true;
-	if (view != VIEW_QUEUES && strncmp(scope, "host", 4))
+	if (view != VIEW_QUEUES && view != VIEW_SMQ && strncmp(scope, "host", 4))
 		return !strcmp(row->name, scope);
 	return host_of(row->name) == host_of(scope);
 }
@@ -248,11 +248,15 @@ static void clock_text(double seconds, char *text, size_t size)
 
 static void draw_title(struct screen *s)
 {
+	/* Short, so that 80 columns have room for the time. */
+	static const char *const names[VIEWS] = {
+		"hosts", "luns", "queues", "ops", "errors", "cmds", "files", "smq",
+	};
 	char text[64], when[16];
 	unsigned int view, x;
 
 	for (view = 0, x = 0; view < VIEWS; view++) {
-		snprintf(text, sizeof(text), "%u %s", view + 1, view_names[view]);
+		snprintf(text, sizeof(text), "%u %s", view + 1, names[view]);
 		put(0, x, strlen(text), view == level(s)->view ? A_REVERSE : A_NORMAL, text);
 		x += strlen(text) + 1;
 	}

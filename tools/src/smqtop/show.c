@@ -43,7 +43,7 @@ static struct json_object *row_json(enum view view, const struct row *row, doubl
 
 	add_text(o, "name", row->name);
 	add_text(o, "label", row->label);
-	if (view == VIEW_COMMANDS) {
+	if (view == VIEW_COMMANDS || view == VIEW_SMQ) {
 		add_text(o, "what", row->text);
 		return o;
 	}

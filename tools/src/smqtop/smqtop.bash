@@ -12,7 +12,7 @@ _smqtop() {
 		before=${COMP_WORDS[COMP_CWORD-2]}
 	fi
 	case $before in
-	--view) words="hosts luns queues opcodes errors commands files" ;;
+	--view) words="hosts luns queues opcodes errors commands files smq" ;;
 	--sort) words="name iops mbps inflight p50 p90 p99 p999 queue size errors" ;;
 	--record | --replay | --openmetrics | --cost)
 		compopt -o filenames

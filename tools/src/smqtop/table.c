@@ -102,6 +102,10 @@ static const struct column files[] = {
 	{ "WHAT", 49, ROW_TEXT - 1, true },
 };
 
+static const struct column smq[] = {
+	{ "HOST", 7, 8, true }, { "WHAT", 21, 31, true }, { "VALUE", 50, ROW_TEXT - 1, true },
+};
+
 unsigned int table_columns(enum view view)
 {
 	switch (view) {
@@ -111,6 +115,8 @@ unsigned int table_columns(enum view view)
 		return sizeof(commands) / sizeof(*commands);
 	case VIEW_FILES:
 		return sizeof(files) / sizeof(*files);
+	case VIEW_SMQ:
+		return sizeof(smq) / sizeof(*smq);
 	case VIEW_HOSTS:
 		return 2 + HANDLING + sizeof(figures) / sizeof(*figures);
 	default:
@@ -126,6 +132,8 @@ const struct column *table_column(enum view view, unsigned int i)
 		return &commands[i];
 	if (view == VIEW_FILES)
 		return &files[i];
+	if (view == VIEW_SMQ)
+		return &smq[i];
 	if (i < 2)
 		return &names[view][i];
 	i -= 2;
@@ -179,7 +187,7 @@ void table_cells(enum view view, const struct row *row, double seconds, struct c
 		error_cells(row, seconds, cells);
 		return;
 	}
-	if (view == VIEW_COMMANDS || view == VIEW_FILES) {
+	if (view == VIEW_COMMANDS || view == VIEW_FILES || view == VIEW_SMQ) {
 		cell_copy(cells[0].text, sizeof(cells[0].text), row->name);
 		cell_copy(cells[1].text, sizeof(cells[1].text), row->label);
 		if (view == VIEW_FILES)
