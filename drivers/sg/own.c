@@ -156,7 +156,7 @@ static bool smqsg_own_will_freeze(struct request_queue *q)
 {
 	struct percpu_ref *ref = &q->q_usage_counter;
 
-	/* A queue that is not in sysfs has an atomic counter; one that is frozen as well. */
+	/* Atomic already: the queue is frozen, or is not in sysfs. */
 	if (READ_ONCE(ref->percpu_count_ptr) & __PERCPU_REF_ATOMIC_DEAD)
 		return false;
 	percpu_ref_switch_to_atomic_sync(ref);

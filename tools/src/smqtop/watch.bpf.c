@@ -353,7 +353,7 @@ static __noinline int on_failure(struct scsi_cmnd *cmd, struct counters *c, stru
 	return 0;
 }
 
-/* What on_done does for few commands: @took is that of a timed one. */
+/* The rest of on_done, for a timed command that was slow or failed. */
 static __noinline int on_rare(struct scsi_cmnd *cmd, struct counters *c, struct slot *slot)
 {
 	/* The LLD had asked for more time. */
