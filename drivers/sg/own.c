@@ -5,6 +5,7 @@
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/sbitmap.h>
+#include <linux/sched/mm.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
@@ -21,6 +22,11 @@
 #define SMQSG_OWN_RETRY		3
 /* How long SMQ_SG_SETUP and SMQ_SG_PREPARE wait until the queue is created. */
 #define SMQSG_OWN_WAIT		HZ
+/* How long block I/O may wait for commands in flight, so that the queue can be created or end. */
+#define SMQSG_OWN_FREEZE	msecs_to_jiffies(5)
+/* If that is too short, the queue is created later: after the first time, twice it, at most. */
+#define SMQSG_OWN_AGAIN_MIN	(HZ / 4)
+#define SMQSG_OWN_AGAIN_MAX	(16 * HZ)
 
 static const struct smqsg_dev_own *smqsg_own_of(const struct request_queue *q)
 {
@@ -147,39 +153,58 @@ static void smqsg_own_complete(struct request *rq)
 }
 
 /*
- * Prepares the device's queue @q for a freeze: when the host's tags become shared, or are no longer
- * shared, the block layer freezes it. It first waits for a grace period of RCU, unless the counter
- * of the queue's users is atomic, and I/O waits meanwhile. So make the counter atomic now, while
- * I/O goes on. Returns whether smqsg_own_unfrozen() is due. May sleep.
+ * Whether the block layer freezes the device's queue when a queue is added to the host's tags
+ * (@q is NULL) or when @q is destroyed: the tags become shared, or are no longer shared.
  */
-static bool smqsg_own_will_freeze(struct request_queue *q)
+static bool smqsg_own_changes_sharing(struct blk_mq_tag_set *set, const struct request_queue *q)
 {
-	struct percpu_ref *ref = &q->q_usage_counter;
+	const struct list_head *list = &set->tag_list;
+	bool two;
 
-	/* Atomic already: the queue is frozen, or is not in sysfs. */
-	if (READ_ONCE(ref->percpu_count_ptr) & __PERCPU_REF_ATOMIC_DEAD)
-		return false;
-	percpu_ref_switch_to_atomic_sync(ref);
-	return true;
+	if (!q)
+		return !(set->flags & BLK_MQ_F_TAG_QUEUE_SHARED);
+	mutex_lock(&set->tag_list_lock);
+	two = !list_is_singular(list) && list->next->next == list->prev;
+	mutex_unlock(&set->tag_list_lock);
+	return two;
 }
 
-static void smqsg_own_unfrozen(struct request_queue *q)
+/* The counter of a queue that is not in sysfs stays atomic until the block layer registers it. */
+static void smqsg_own_counts_per_cpu(struct request_queue *q)
 {
-	percpu_ref_switch_to_percpu(&q->q_usage_counter);
+	if (blk_queue_registered(q))
+		percpu_ref_switch_to_percpu(&q->q_usage_counter);
+}
+
+/*
+ * Freezes the device's queue @q, if that takes no longer than SMQSG_OWN_FREEZE. The block layer
+ * itself would wait until the last command in flight has ended, which may be one that formats the
+ * device, and would keep all others out meanwhile. A freeze first waits for a grace period of RCU,
+ * unless the counter of the queue's users is atomic: make it atomic before, while I/O goes on.
+ * Returns whether smqsg_own_unfreeze() is due. May sleep.
+ */
+static bool smqsg_own_freeze(struct request_queue *q)
+{
+	percpu_ref_switch_to_atomic_sync(&q->q_usage_counter);
+	if (smq_queue_try_freeze(q, SMQSG_OWN_FREEZE))
+		return true;
+	smqsg_own_counts_per_cpu(q);
+	return false;
+}
+
+static void smqsg_own_unfreeze(struct request_queue *q)
+{
+	smq_queue_thaw(q);
+	smqsg_own_counts_per_cpu(q);
 }
 
 /* Creates the queue as the block layer does for sd, but without a disk. */
 static struct request_queue *smqsg_own_create(struct smqsg_dev_own *own, struct scsi_device *sdev)
 {
-	struct blk_mq_tag_set *set = &sdev->host->tag_set;
 	struct request_queue *lower = sdev->request_queue;
 	struct request_queue *q;
-	bool frozen;
 
-	frozen = !(set->flags & BLK_MQ_F_TAG_QUEUE_SHARED) && smqsg_own_will_freeze(lower);
-	q = smq_queue_alloc(set, sdev);
-	if (frozen)
-		smqsg_own_unfrozen(lower);
+	q = smq_queue_alloc(&sdev->host->tag_set, sdev);
 	if (IS_ERR(q))
 		return NULL;
 	own->lower = lower->mq_ops;
@@ -195,12 +220,6 @@ static struct request_queue *smqsg_own_create(struct smqsg_dev_own *own, struct 
 	return q;
 }
 
-/* Whether the device and its host are in a state in which their queues can be frozen at once. */
-static bool smqsg_own_can_freeze(const struct scsi_device *sdev)
-{
-	return READ_ONCE(sdev->sdev_state) == SDEV_RUNNING && !scsi_host_in_recovery(sdev->host);
-}
-
 /* Makes the queue known to all files. A file that is opened later takes it in smqsg_attach(). */
 static void smqsg_own_publish(struct smqsg_dev *sg, struct request_queue *q)
 {
@@ -214,16 +233,41 @@ static void smqsg_own_publish(struct smqsg_dev *sg, struct request_queue *q)
 	spin_unlock(&sg->lock);
 }
 
+/* Freezes the device's queue for smqsg_own_create(), if it has to be. Returns whether it may. */
+static bool smqsg_own_try_create(struct smqsg_dev *sg, struct scsi_device *sdev)
+{
+	bool frozen = smqsg_own_changes_sharing(&sdev->host->tag_set, NULL);
+	struct request_queue *q;
+	unsigned int noio;
+
+	if (frozen && !smqsg_own_freeze(sdev->request_queue))
+		return false;
+	/* A page that the allocation needs may have to be written through the frozen queue. */
+	noio = memalloc_noio_save();
+	q = smqsg_own_create(&sg->own, sdev);
+	memalloc_noio_restore(noio);
+	if (frozen)
+		smqsg_own_unfreeze(sdev->request_queue);
+	if (q)
+		smqsg_own_publish(sg, q);
+	return true;
+}
+
+/* Whether the device and its host are in a state in which their queues can be frozen at once. */
+static bool smqsg_own_can_freeze(const struct scsi_device *sdev)
+{
+	return READ_ONCE(sdev->sdev_state) == SDEV_RUNNING && !scsi_host_in_recovery(sdev->host);
+}
+
 /*
  * Creates a node's own queue, if it has none. Without a queue commands go to the device's queue. So
  * it is no error if none can be created: no memory, error handling is under way, or the device is
- * blocked or removed. If the host's tags were not shared, the device's queue is frozen: this waits
- * for its commands.
+ * blocked or removed. Returns false if commands are in flight for too long now.
  */
-static void smqsg_own_make(struct smqsg_dev *sg)
+static bool smqsg_own_make(struct smqsg_dev *sg)
 {
 	struct scsi_device *sdev = NULL;
-	struct request_queue *q;
+	bool done = true;
 
 	mutex_lock(&sg->own.lock);
 	if (sg->own.gone || sg->own.q)
@@ -234,23 +278,37 @@ static void smqsg_own_make(struct smqsg_dev *sg)
 	spin_unlock(&sg->lock);
 	if (!sdev)
 		goto out;
-	if (smqsg_own_can_freeze(sdev)) {
-		q = smqsg_own_create(&sg->own, sdev);
-		if (q)
-			smqsg_own_publish(sg, q);
-	}
+	if (smqsg_own_can_freeze(sdev))
+		done = smqsg_own_try_create(sg, sdev);
 	scsi_device_put(sdev);
 out:
 	mutex_unlock(&sg->own.lock);
+	return done;
+}
+
+static bool smqsg_own_has_files(struct smqsg_dev *sg)
+{
+	bool has;
+
+	spin_lock(&sg->lock);
+	has = !list_empty(&sg->files);
+	spin_unlock(&sg->lock);
+	return has;
 }
 
 static void smqsg_own_create_work(struct work_struct *work)
 {
-	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, own.create);
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, own.create.work);
+	struct smqsg_dev_own *own = &sg->own;
 
-	smqsg_own_make(sg);
-	WRITE_ONCE(sg->own.runs, sg->own.runs + 1);
-	wake_up_all(&sg->own.made);
+	if (smqsg_own_make(sg)) {
+		own->again = 0;
+	} else if (READ_ONCE(own->mode) != SMQSG_OWN_OFF && smqsg_own_has_files(sg)) {
+		own->again = clamp(2 * own->again, SMQSG_OWN_AGAIN_MIN, SMQSG_OWN_AGAIN_MAX);
+		queue_delayed_work(smqsg_send_wq, &own->create, own->again);
+	}
+	WRITE_ONCE(own->runs, own->runs + 1);
+	wake_up_all(&own->made);
 	/* The last file may have been closed meanwhile. */
 	smqsg_own_closed(sg);
 }
@@ -260,8 +318,8 @@ static void smqsg_own_create_work(struct work_struct *work)
  * @fd: the file
  * @reason: why
  *
- * A work item creates the queue. For SMQSG_OWN_SETUP this function waits for it, but not for long:
- * a freeze of the device's queue lasts as long as the commands in flight. Process context.
+ * A work item creates the queue. For SMQSG_OWN_SETUP this function waits for its next try. Process
+ * context.
  */
 void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
 {
@@ -277,13 +335,13 @@ void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
 	if (mode != SMQSG_OWN_ON && reason != SMQSG_OWN_SETUP &&
 	    (reason != SMQSG_OWN_SQE || !(set->flags & BLK_MQ_F_TAG_QUEUE_SHARED)))
 		return;
-	if (work_busy(&sg->own.create))
+	if (reason != SMQSG_OWN_SETUP) {
+		queue_delayed_work(smqsg_send_wq, &sg->own.create, 0);
 		return;
+	}
 	runs = READ_ONCE(sg->own.runs);
-	queue_work(smqsg_send_wq, &sg->own.create);
-	if (reason == SMQSG_OWN_SETUP)
-		wait_event_killable_timeout(sg->own.made, READ_ONCE(sg->own.runs) != runs,
-					    SMQSG_OWN_WAIT);
+	mod_delayed_work(smqsg_send_wq, &sg->own.create, 0);
+	wait_event_killable_timeout(sg->own.made, READ_ONCE(sg->own.runs) != runs, SMQSG_OWN_WAIT);
 }
 
 /* Frees a queue that no file uses. Waits until its last request is free. */
@@ -298,28 +356,37 @@ static void smqsg_own_end(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, own.end.work);
 	struct request_queue *lower, *q = NULL;
-	bool later = false, frozen;
+	bool later = false, frozen = false;
 
 	mutex_lock(&sg->own.lock);
 	spin_lock(&sg->lock);
-	if (sg->sdev && sg->own.q && list_empty(&sg->files)) {
-		/* The other queue of the tags may have to be frozen. */
-		lower = sg->sdev->request_queue;
-		later = !smqsg_own_can_freeze(sg->sdev) || !blk_get_queue(lower);
-		if (!later) {
-			q = sg->own.q;
-			sg->own.q = NULL;
-		}
+	lower = sg->sdev && sg->own.q && list_empty(&sg->files) ? sg->sdev->request_queue : NULL;
+	later = lower && (!smqsg_own_can_freeze(sg->sdev) || !blk_get_queue(lower));
+	spin_unlock(&sg->lock);
+	if (!lower || later)
+		goto out;
+	if (smqsg_own_changes_sharing(lower->tag_set, sg->own.q)) {
+		/* Its own grace period, too, should not fall into the freeze. */
+		percpu_ref_switch_to_atomic_sync(&sg->own.q->q_usage_counter);
+		frozen = smqsg_own_freeze(lower);
+		later = !frozen;
+	}
+	spin_lock(&sg->lock);
+	if (!later && list_empty(&sg->files)) {
+		q = sg->own.q;
+		sg->own.q = NULL;
 	}
 	spin_unlock(&sg->lock);
-	if (q) {
-		frozen = smqsg_own_will_freeze(lower);
+	if (q)
 		smqsg_own_destroy(&sg->own, q);
-		if (frozen)
-			smqsg_own_unfrozen(lower);
-		blk_put_queue(lower);
+	else
+		percpu_ref_switch_to_percpu(&sg->own.q->q_usage_counter);
+	if (frozen)
+		smqsg_own_unfreeze(lower);
+	blk_put_queue(lower);
+	if (q)
 		blk_put_queue(q);
-	}
+out:
 	mutex_unlock(&sg->own.lock);
 	if (later)
 		queue_delayed_work(smqsg_send_wq, &sg->own.end, SMQSG_OWN_STAYS);
@@ -377,7 +444,7 @@ void smqsg_own_init(struct smqsg_dev *sg)
 {
 	mutex_init(&sg->own.lock);
 	init_waitqueue_head(&sg->own.made);
-	INIT_WORK(&sg->own.create, smqsg_own_create_work);
+	INIT_DELAYED_WORK(&sg->own.create, smqsg_own_create_work);
 	INIT_DELAYED_WORK(&sg->own.end, smqsg_own_end);
 }
 
@@ -389,7 +456,7 @@ void smqsg_own_init(struct smqsg_dev *sg)
  */
 void smqsg_own_exit(struct smqsg_dev *sg)
 {
-	cancel_work_sync(&sg->own.create);
+	cancel_delayed_work_sync(&sg->own.create);
 	cancel_delayed_work_sync(&sg->own.end);
 	if (sg->own.q)
 		blk_put_queue(sg->own.q);

@@ -50,8 +50,7 @@ enum smqsg_own_reason {
 
 /**
  * struct smqsg_dev_own - a node's own queue
- * @lock: serializes the queue's creation and its end; may be held for as long as the host's queues
- *	need to be frozen
+ * @lock: serializes the queue's creation and its end
  * @q: the queue, or NULL. Written with @lock and smqsg_dev.lock held. Set to NULL only while no
  *	file is open; so smqsg_fd.own, a copy, stays valid as long as its file. When the device is
  *	removed the queue is destroyed, but its memory stays until the node is freed
@@ -60,6 +59,8 @@ enum smqsg_own_reason {
  * @mode: enum smqsg_own_mode. Written without a lock: each creation reads it once
  * @gone: the device is being removed: no queue may be created; under @lock
  * @create: creates the queue; only this work item does
+ * @again: jiffies until @create runs again, if it could not freeze the device's queue. Only @create
+ *	uses it
  * @runs: how often @create has run. Only @create writes it
  * @made: woken when @create has run
  * @end: destroys the queue some seconds after the last file was closed
@@ -73,7 +74,8 @@ struct smqsg_dev_own {
 	const struct blk_mq_ops *lower;
 	u8 mode;
 	bool gone;
-	struct work_struct create;
+	struct delayed_work create;
+	unsigned long again;
 	unsigned int runs;
 	wait_queue_head_t made;
 	struct delayed_work end;

@@ -278,6 +278,34 @@ static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flag
 #endif
 }
 
+static inline void smq_queue_thaw(struct request_queue *q)
+{
+#ifdef SMQ_HAVE_FREEZE_NON_OWNER
+	blk_mq_unfreeze_queue_non_owner(q);
+#else
+	blk_mq_unfreeze_queue(q);
+#endif
+}
+
+/*
+ * As smq_queue_freeze(), but gives up if requests are still in flight after @timeout jiffies.
+ * Returns whether the queue is frozen: then smq_queue_thaw() is due. The caller may take locks that
+ * others take before a freeze, because this one needs no other freezer to go on: so lockdep is not
+ * told of it. While I/O is kept out, memory must not be allocated by I/O. Context: may sleep.
+ */
+static inline bool smq_queue_try_freeze(struct request_queue *q, unsigned long timeout)
+{
+#ifdef SMQ_HAVE_FREEZE_NON_OWNER
+	blk_freeze_queue_start_non_owner(q);
+#else
+	blk_freeze_queue_start(q);
+#endif
+	if (blk_mq_freeze_queue_wait_timeout(q, timeout) > 0)
+		return true;
+	smq_queue_thaw(q);
+	return false;
+}
+
 /*
  * Sets limits of a queue that is in use: @sectors of 512 bytes, @segments of @size bytes each, the
  * virtual boundary. From 6.9 on all limits change at once, on a frozen queue. Context: may sleep.

@@ -132,9 +132,9 @@ def test_setup_creates_the_queue(lun):
 
 
 @pytest.mark.smoke
-def test_setup_does_not_wait_long_for_commands_in_flight():
-    """The queue cannot be created before the commands in flight have ended. SMQ_SG_SETUP waits for
-    that a second at most, and then the file's commands use the device's queue."""
+def test_slow_command_in_flight_delays_only_the_creation():
+    """The queue cannot be created before the commands in flight have ended. Neither SMQ_SG_SETUP
+    nor other I/O of the device waits for that: the file's commands use the device's queue."""
     with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(1) as pool:
         lun, = host.luns()
         left_alone(lun)
@@ -145,15 +145,37 @@ def test_setup_does_not_wait_long_for_commands_in_flight():
         inflight = lun.queue.parent / "inflight"
         wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
         host_dir.set("model/service_ns", 0)
-        with SlotFile(path) as file:
-            began = time.monotonic()
-            assert file.setup(slots=COMMANDS) == 0
-            assert time.monotonic() - began < 3 and not reading.done() and not exists(path)
-            reading.result(30)
-            wait_for("the queue", lambda: exists(path))
+        with waits_on(lun.sd, path="read", ms=1500) as job, SlotFile(path) as file:
+            assert file.setup(slots=COMMANDS) == 0 and not exists(path)
             assert file.lend(0, Memory(PAGE)) == 0
             file.prepare([read(0)])
             assert file.run_one(0).result == 0
+            assert job.result()["worst_us"] < 1500000
+            assert not reading.done() and not exists(path)
+            reading.result(30)
+            wait_for("the queue", lambda: exists(path))
+            assert file.run_one(0).result == 0
+
+
+def test_slow_command_in_flight_delays_only_the_end():
+    """As above, when the tags are no longer shared."""
+    with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(1) as pool:
+        lun, = host.luns()
+        left_alone(lun)
+        path = smqsg.node(lun)
+        with SlotFile(path) as file:
+            assert file.setup(slots=COMMANDS) == 0 and exists(path)
+        host_dir.set("model/service_ns", 4 * SECOND)
+        reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
+                              "iflag=direct")
+        inflight = lun.queue.parent / "inflight"
+        wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
+        host_dir.set("model/service_ns", 0)
+        set_mode(path, "off")
+        assert waits(lun.sd, path="read", ms=1500)["worst_us"] < 1500000
+        assert not reading.done() and exists(path)
+        reading.result(30)
+        wait_for("the end of the queue", lambda: not exists(path))
 
 
 def test_creation_and_end_delay_block_io_by_some_milliseconds(lun):
