@@ -85,6 +85,14 @@ def test_no_test_at_all_is_a_failure(status):
     assert len(failures(pytests.judge(pytests.Record(end=status), status, "vm"))) == 1
 
 
+def test_file_that_skips_all_its_tests_is_skipped(tmp_path):
+    (tmp_path / "test_none.py").write_text(
+        "import pytest\npytest.importorskip('no_such_module', reason='not here')\n",
+        encoding="ascii")
+    case, = pytests.on_host(process.Runner(), tmp_path, tmp_path, ["test_none.py"], 60)
+    assert (case.outcome, case.message) == ("skipped", "Skipped: not here")
+
+
 def test_good_status_with_a_failed_test_is_a_failure():
     cases = [ONE, Case("t.py::two", "failed", message="no")]
     assert len(failures(pytests.judge(pytests.Record([], cases, end=0), 0, "host"))) == 2

@@ -23,9 +23,8 @@ ENTER, ESC, TAB = "\r", "\x1b", "\t"
 LEFT, RIGHT, DOWN, UP, END, NEXT = ("\x1bOD", "\x1bOC", "\x1bOB", "\x1bOA", "\x1b[4~", "\x1b[6~")
 
 sys.path.append(str(TOP / "tools/demos"))
-pytest.importorskip("pyte", reason="tools/deps install top")
-from screen import Screen  # noqa: E402
-from svg import draw  # noqa: E402
+Screen = pytest.importorskip("screen", reason="tools/deps install top").Screen
+draw = pytest.importorskip("svg").draw
 
 
 @pytest.fixture(name="smqtop", scope="module")

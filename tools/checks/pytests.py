@@ -116,8 +116,9 @@ def judge(record: Record, status: int, where: str, early: bool = False,
             elif name not in done:
                 cases.append(Case(name, FAILED, message=f"not run: {why}", lost=True))
     failed = any(case.outcome == FAILED for case in cases)
-    # pytest exits with 1 if tests failed, and with 2 if it could not collect files.
-    explained = status == 0 or (status in (1, 2) and failed)
+    # pytest exits with 1 if tests failed, with 2 if it could not collect files, and with 5 if it
+    # collected no test: each file may have skipped its own.
+    explained = status == 0 or (status in (1, 2) and failed) or (status == 5 and cases)
     if not explained and not (record.end is None and failed):
         cases.append(Case(WHOLE, FAILED, message=why))
     elif not cases:

@@ -8,12 +8,17 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pyte
+try:
+    import pyte
+except ImportError:     # this Python is not Debian's, which has the package python3-pyte
+    sys.path.append("/usr/lib/python3/dist-packages")
+    import pyte
 
 TIMEOUT = 20
 TERM = "screen-256color"    # pyte does not know xterm's repeated characters

@@ -26,7 +26,10 @@ def _write(**record: object) -> None:
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Records a file that cannot be collected as a failed test."""
+    """Records a file that cannot be collected as a failed test, and one that skips all its tests as
+    a skipped one."""
+    if report.skipped:
+        _write(done=report.nodeid, outcome="skipped", seconds=0, message=_reason(report))
     if report.failed:
         _write(done=report.nodeid or "collection", outcome="failed", seconds=0,
                message=str(report.longrepr)[-4000:])
@@ -44,7 +47,7 @@ def pytest_runtest_logstart(nodeid: str) -> None:
     _write(start=nodeid)
 
 
-def _reason(report: pytest.TestReport) -> str:
+def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     if report.skipped and isinstance(report.longrepr, tuple):
         return report.longrepr[2]
     return str(report.longrepr)[-4000:]
