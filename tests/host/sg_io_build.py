@@ -15,6 +15,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUT = ROOT / "build/tests/host"
 TIMEOUT = 120
 
+# What reads a command file.
+COMMAND_FILE = (*(f"cmdfile/{part}.c" for part in ("cmdfile", "map", "cdb", "dataset", "pattern")),
+                "util.c")
+
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 

@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "conflicts.h"
+#include "workers/conflicts.h"
 
 #define DEPTH		8
 #define MAX_LANES	8

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmdfile.h"
-#include "dataset.h"
+#include "cmdfile/cmdfile.h"
+#include "cmdfile/dataset.h"
 
 static void put_hex(const __u8 *p, size_t n)
 {

@@ -10,19 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine.h"
-#include "lane.h"
+#include "workers/engine.h"
+#include "workers/lane.h"
 
-static struct slot **sent;	/* first the commands that have room, then those to be refused */
+static struct request **sent;	/* first the commands that have room, then those to be refused */
 static unsigned int nr_sent;
 static unsigned int room;
 static unsigned int misplaced;	/* commands that another target got */
 static unsigned int *ended;	/* how often each command has ended */
 
-static void queue(struct worker *w, struct slot *slot)
+static void queue(struct worker *w, struct request *rq)
 {
 	(void)w;
-	sent[nr_sent++] = slot;
+	sent[nr_sent++] = rq;
 }
 
 /* Refuses the commands that found no room. At every second call it also ends a command. */
@@ -30,7 +30,7 @@ static void reap(struct worker *w, unsigned int min, __u64 wait_ns)
 {
 	unsigned int i, nr = nr_sent;
 	static unsigned int calls;
-	struct slot *slot = sent[0];
+	struct request *rq = sent[0];
 
 	(void)min;
 	(void)wait_ns;
@@ -41,11 +41,11 @@ static void reap(struct worker *w, unsigned int min, __u64 wait_ns)
 	if (calls++ % 2)
 		return;
 	nr_sent--;
-	memmove(sent, sent + 1, nr_sent * sizeof(struct slot *));
-	ended[slot->sequence]++;
-	misplaced += slot->cmd->dev != slot->target - w->run->targets;
-	slot->out = (struct outcome){};
-	worker_done(w, slot);
+	memmove(sent, sent + 1, nr_sent * sizeof(struct request *));
+	ended[rq->sequence]++;
+	misplaced += rq->cmd->dev != rq->target - w->run->targets;
+	rq->out = (struct outcome){};
+	worker_done(w, rq);
 }
 
 int main(int argc, char **argv)
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	run.targets = targets;
 	run.nr_targets = nr;
 	srandom(1);
-	sent = calloc(run.depth * nr, sizeof(struct slot *));
+	sent = calloc(run.depth * nr, sizeof(struct request *));
 	if (!file.cmds || !ended || !sent)
 		errx(2, "no memory");
 	for (i = 0; i < file.nr; i++)

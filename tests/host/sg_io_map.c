@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mapping/map.h"
+#include "cmdfile/map.h"
 
 static struct maps maps = { .to_us = ~0ULL };
 static const char *name;

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmdfile.h"
-#include "outcome.h"
+#include "cmdfile/cmdfile.h"
+#include "workers/outcome.h"
 
 static unsigned int from_hex(const char *hex, __u8 *to, unsigned int max)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "slowest.h"
+#include "workers/slowest.h"
 
 int main(int argc, char **argv)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "written.h"
+#include "verify/written.h"
 
 int main(int argc, char **argv)
 {

@@ -5,7 +5,7 @@ ended, conflicts with it."""
 import pytest
 from sg_io_build import part, run
 
-PARTS = ("conflicts.c", "cdb.c", "shared.c")
+PARTS = ("workers/conflicts.c", "cmdfile/cdb.c", "util.c")
 
 
 def program():

@@ -6,15 +6,14 @@ import random
 import subprocess
 
 import pytest
-from sg_io_build import binary, part, run
+from sg_io_build import COMMAND_FILE, binary, part, run
 
-PARSER = ("cmdfile.c", "mapping/map.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
 READ10 = "28000000000000000100"
 WRITE10 = "2a000000001000000200"
 
 
 def dump(path, *args):
-    return run(part("sg_io_dump", *PARSER), path, *args)
+    return run(part("sg_io_dump", *COMMAND_FILE), path, *args)
 
 
 def commands(path, *args):
@@ -112,7 +111,7 @@ def test_images_are_aligned(tmp_path):
 
 
 def test_file_is_read_from_standard_input():
-    done = run(part("sg_io_dump", *PARSER), "-", stdin=f"{READ10} in 512\n".encode())
+    done = run(part("sg_io_dump", *COMMAND_FILE), "-", stdin=f"{READ10} in 512\n".encode())
     assert done.stdout.splitlines()[1].split()[1] == READ10
 
 

@@ -5,9 +5,8 @@ import json
 import subprocess
 
 import pytest
-from sg_io_build import binary, part, run
+from sg_io_build import COMMAND_FILE, binary, part, run
 
-PARSER = ("cmdfile.c", "mapping/map.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
 
 # opcode, CDB length, LBA field, length field, direction
 RW = {
@@ -90,7 +89,7 @@ def test_run_accepts_the_output_of_each_op(tmp_path):
     for name in names:
         path = tmp_path / name
         path.write_text(gen("--op", name, "--count", "5", "--timeout", "77").stdout)
-        done = run(part("sg_io_dump", *PARSER), path)
+        done = run(part("sg_io_dump", *COMMAND_FILE), path)
         assert done.returncode == 0, done.stderr
         assert [line.split()[4] for line in done.stdout.splitlines()[1:]] == ["77"] * 5
 

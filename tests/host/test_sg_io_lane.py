@@ -10,8 +10,9 @@ from sg_io_build import part, run
                                                  (500, 32, 5), (500, 32, 1), (500, 600, 60)])
 def test_refused_commands_are_sent_again(commands, depth, room, targets):
     """Each command ends exactly once, on its device, and counts as overtaken at most once."""
-    program = part("sg_io_lane", "lane.c", "conflicts.c", "worker.c", "slowest.c",
-                   "shared.c", "outcome.c", "cdb.c",
+    program = part("sg_io_lane", "workers/lane.c", "workers/conflicts.c",
+                   "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
+                   "cmdfile/cdb.c", "util.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, str(commands), str(depth), str(room), str(targets))
     assert done.returncode == 0, done.stderr

@@ -2,10 +2,9 @@
 """--map of sg_io replay and verify: which device gets a command, and at which blocks."""
 
 import pytest
-from sg_io_build import binary, part, run
+from sg_io_build import COMMAND_FILE, binary, part, run
 
-PARTS = ("mapping/map.c", "mapping/option.c", "cmdfile.c", "cdb.c", "dataset.c", "pattern.c",
-         "num.c", "device.c")
+PARTS = ("cmdfile/map_option.c", "device/device.c", *COMMAND_FILE)
 
 
 def cdb(opcode, lba, blocks=8, flags=0):

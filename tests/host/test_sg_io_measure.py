@@ -11,7 +11,7 @@ PERMILLES = (1, 500, 990, 999, 1000)
 
 
 def percentiles(values):
-    done = run(part("sg_io_hist", "hist.c"), *map(str, PERMILLES),
+    done = run(part("sg_io_hist", "workers/hist.c"), *map(str, PERMILLES),
                stdin="\n".join(map(str, values)).encode())
     count, highest, *rest = map(int, done.stdout.split())
     return count, highest, rest
@@ -60,7 +60,7 @@ def test_slowest_commands_are_listed(room, kind):
     took = {"rising": range(count), "falling": range(count, 0, -1), "equal": [9] * count}.get(
         kind, [int(rng.lognormvariate(11, 1.5)) for _ in range(count)])
     rows = [(ns, 10 ** 9 + at, at % 5) for at, ns in enumerate(took)]
-    done = run(part("sg_io_slowest", "slowest.c"), str(room),
+    done = run(part("sg_io_slowest", "workers/slowest.c"), str(room),
                stdin="\n".join(" ".join(map(str, row)) for row in rows).encode())
     got = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
     want = sorted(rows, key=lambda row: (-row[0], row[1]))[:room]
@@ -76,7 +76,7 @@ DESCRIPTOR = "72 05 21 00 00 00 00 00".replace(" ", "")
 
 
 def outcomes(*rows):
-    program = part("sg_io_outcome", "outcome.c", "cdb.c",
+    program = part("sg_io_outcome", "workers/outcome.c", "cmdfile/cdb.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, stdin="\n".join(rows).encode())
     head, *entries = done.stdout.splitlines()

@@ -5,9 +5,9 @@ block."""
 import random
 
 import pytest
-from sg_io_build import part, run
+from sg_io_build import COMMAND_FILE, part, run
 
-PARTS = ("written.c", "cmdfile.c", "mapping/map.c", "cdb.c", "dataset.c", "pattern.c", "num.c")
+PARTS = ("verify/written.c", *COMMAND_FILE)
 BLOCK = 16
 DISK = 64
 

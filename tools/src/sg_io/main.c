@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "array_size.h"
 #include "commands.h"
-#include "pattern.h"
+#include "util.h"
+#include "cmdfile/pattern.h"
 
 static const struct {
 	const char *name;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../sg_io/cdb.h"
+#include "cmdfile/cdb.h"
 #include "hist.h"
 #include "rows.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../sg_io/cdb.h"
+#include "cmdfile/cdb.h"
 #include "rows.h"
 
 static __s64 clock_ns(clockid_t clock)

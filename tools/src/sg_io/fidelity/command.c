@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../commands.h"
-#include "../mapping/map.h"
-#include "../option.h"
-#include "../run.h"
+#include "commands.h"
 #include "fidelity.h"
+#include "util.h"
+#include "cmdfile/map.h"
+#include "run/run.h"
 
 #define LATE_US		50
 #define TIMER_NS	15000	/* a timer that is later (p99) is mentioned */

@@ -5,7 +5,7 @@
 
 #include <json-c/json.h>
 
-#include "../cmdfile.h"
+#include "cmdfile/cmdfile.h"
 
 #define CURVE	200	/* points of a curve over time */
 

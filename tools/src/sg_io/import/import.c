@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../array_size.h"
-#include "../commands.h"
-#include "../option.h"
-#include "../pattern.h"
-#include "../run.h"
+#include "commands.h"
 #include "import.h"
+#include "util.h"
+#include "cmdfile/pattern.h"
+#include "run/run.h"
 
 static const struct importer * const importers[] = {
 	&import_blkparse, &import_fio, &import_hfplayer, &import_msr, &import_snia,

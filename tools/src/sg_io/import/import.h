@@ -6,8 +6,8 @@
 #ifndef SG_IO_IMPORT_H
 #define SG_IO_IMPORT_H
 
-#include "../cmdfile.h"
-#include "../recording.h"
+#include "cmdfile/cmdfile.h"
+#include "recording/recording.h"
 
 #define MAX_FIELDS	24
 #define US		1000

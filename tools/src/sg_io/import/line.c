@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../num.h"
 #include "import.h"
+#include "util.h"
 
 #define UNMAP_BIT	0x08	/* of WRITE SAME, in byte 1 */
 

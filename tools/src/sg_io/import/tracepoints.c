@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../num.h"
 #include "import.h"
+#include "util.h"
 
 #define EVENT	"scsi_dispatch_cmd_"
 

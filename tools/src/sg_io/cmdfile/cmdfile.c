@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <ctype.h>
+#include <err.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cmdfile.h"
+#include "dataset.h"
+#include "map.h"
+#include "util.h"
+
+#define LINE_BYTES	4096
+#define SPACE		" \t\r\n\v\f"
+#define AT_US_MAX	(1000000ULL * 86400 * 365)
+
+#define WHY_BYTES	512
+
+/* State of parsing one line. */
+struct line {
+	char *rest;
+	bool has_source;
+	bool has_timeout;
+	bool has_at;
+	bool has_cpu;
+	bool has_took;
+	const char *dev;
+	__u64 took_ns;
+	struct data_spec spec;
+	struct command *cmd;
+	char why[WHY_BYTES];
+};
+
+#define fail(l, ...) (snprintf((l)->why, WHY_BYTES, __VA_ARGS__), false)
+
+static char *next_token(struct line *l)
+{
+	char *token;
+
+	l->rest += strspn(l->rest, SPACE);
+	if (!*l->rest || *l->rest == '#')
+		return NULL;
+	token = l->rest;
+	l->rest += strcspn(l->rest, SPACE);
+	if (*l->rest)
+		*l->rest++ = '\0';
+	return token;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = tolower((unsigned char)c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Whether the next token is one byte in hex, as in a CDB with spaces between its bytes. */
+static bool byte_follows(const struct line *l)
+{
+	const char *p = l->rest + strspn(l->rest, SPACE);
+
+	return hex_digit(p[0]) >= 0 && hex_digit(p[1]) >= 0 && (!p[2] || strchr(SPACE, p[2]));
+}
+
+static bool add_bytes(struct line *l, const char *hex)
+{
+	struct command *cmd = l->cmd;
+	size_t i, digits = strlen(hex), bytes = cmd->cdb_len + digits / 2;
+
+	for (i = 0; i < digits; i++) {
+		if (hex_digit(hex[i]) >= 0)
+			continue;
+		if (isprint((unsigned char)hex[i]))
+			return fail(l, "CDB: '%c' is no hex digit", hex[i]);
+		return fail(l, "CDB: byte %02Xh is no hex digit", (unsigned char)hex[i]);
+	}
+	if (digits % 2)
+		return fail(l, "CDB: %zu hex digits, an even number is needed", digits);
+	if (bytes > CDB_MAX)
+		return fail(l, "CDB: %zu bytes, the limit is %d", bytes, CDB_MAX);
+	for (i = 0; i < digits; i += 2)
+		cmd->cdb[cmd->cdb_len++] = hex_digit(hex[i]) << 4 | hex_digit(hex[i + 1]);
+	return true;
+}
+
+/* A CDB has no spaces, or a space after each byte, as the kernel and sg3_utils print it. */
+static bool parse_cdb(struct line *l, const char *word)
+{
+	if (word[0] == '0' && (word[1] == 'x' || word[1] == 'X'))
+		return fail(l, "CDB: hex digits without 0x");
+	if (!add_bytes(l, word))
+		return false;
+	while (strlen(word) == 2 && byte_follows(l)) {
+		word = next_token(l);
+		if (!add_bytes(l, word))
+			return false;
+	}
+	return true;
+}
+
+static bool parse_dir(struct line *l, const char *word)
+{
+	static const enum cdb_dir dirs[] = { DIR_IN, DIR_OUT, DIR_NONE };
+	unsigned int i;
+
+	if (!word)
+		return fail(l, "direction missing: in, out or none");
+	for (i = 0; i < 3; i++) {
+		if (!strcmp(word, cdb_dir_name(dirs[i]))) {
+			l->cmd->dir = dirs[i];
+			return true;
+		}
+	}
+	if (strlen(word) > 1 && strspn(word, "0123456789abcdefABCDEF") == strlen(word))
+		return fail(l, "direction '%.40s' is not in, out or none; a CDB has no spaces, or "
+			    "one after each byte", word);
+	return fail(l, "direction '%.40s' is not in, out or none", word);
+}
+
+static bool parse_bytes(struct line *l, const char *word)
+{
+	struct command *cmd = l->cmd;
+	__u64 n;
+
+	if (!word)
+		return fail(l, "BYTES missing");
+	switch (num_parse_size(word, 0, DATA_MAX, &n)) {
+	case -EINVAL:
+		return fail(l, "BYTES '%.40s' is no number", word);
+	case -ERANGE:
+		return fail(l, "BYTES %.40s is over the limit of %u", word, DATA_MAX);
+	}
+	if (cmd->dir == DIR_NONE && n)
+		return fail(l, "BYTES is %llu but the direction is none", n);
+	if (cmd->dir != DIR_NONE && !n)
+		return fail(l, "BYTES is 0 but the direction is %s", cdb_dir_name(cmd->dir));
+	cmd->bytes = n;
+	return true;
+}
+
+static bool parse_source(struct line *l, const char *key, char *value)
+{
+	struct data_spec *spec = &l->spec;
+	char *at;
+
+	if (l->has_source)
+		return fail(l, "more than one data= or pattern=");
+	l->has_source = true;
+	if (l->cmd->dir != DIR_OUT)
+		return fail(l, "%s= needs the direction out, not %s", key,
+			    cdb_dir_name(l->cmd->dir));
+	if (!strcmp(key, "pattern"))
+		return pattern_parse(value, &spec->pattern, l->why, WHY_BYTES);
+
+	at = strrchr(value, '@');
+	if (!at)
+		return fail(l, "data=%.80s has no @OFFSET", value);
+	*at++ = '\0';
+	if (!*value)
+		return fail(l, "data= has no file name before the @");
+	if (num_parse_size(at, 0, INT64_MAX, &spec->offset))
+		return fail(l, "data=FILE@OFFSET: '%.40s' is no offset in bytes", at);
+	spec->file = value;
+	return true;
+}
+
+static bool parse_number(struct line *l, const char *key, const char *value,
+			 bool *seen, __u64 min, __u64 max, __u64 *out)
+{
+	if (*seen)
+		return fail(l, "%s= given twice", key);
+	*seen = true;
+	if (num_parse(value, min, max, out))
+		return fail(l, "%s='%.40s' is no number from %llu to %llu", key, value, min, max);
+	return true;
+}
+
+static bool parse_dev(struct line *l, const char *value)
+{
+	if (l->dev)
+		return fail(l, "dev= given twice");
+	if (!*value || strlen(value) > FILE_DEVICE_NAME)
+		return fail(l, "dev= needs a name of 1 to %d characters", FILE_DEVICE_NAME);
+	l->dev = value;
+	return true;
+}
+
+static bool parse_option(struct line *l, char *word)
+{
+	char *value = strchr(word, '=');
+	__u64 n = 0;
+
+	if (!value)
+		return fail(l, "'%.40s' is not of the form KEY=VALUE", word);
+	*value++ = '\0';
+	if (!strcmp(word, "data") || !strcmp(word, "pattern"))
+		return parse_source(l, word, value);
+	if (!strcmp(word, "timeout")) {
+		if (!parse_number(l, word, value, &l->has_timeout, 1, TIMEOUT_MS_MAX, &n))
+			return false;
+		l->cmd->timeout_ms = n;
+		return true;
+	}
+	if (!strcmp(word, "at"))
+		return parse_number(l, word, value, &l->has_at, 0, AT_US_MAX, &l->cmd->at_us);
+	if (!strcmp(word, "cpu")) {
+		if (!parse_number(l, word, value, &l->has_cpu, 0, CPU_SETSIZE - 1, &n))
+			return false;
+		l->cmd->cpu = n;
+		return true;
+	}
+	if (!strcmp(word, "dev"))
+		return parse_dev(l, value);
+	if (!strcmp(word, "took")) {
+		if (l->has_took)
+			return fail(l, "took= given twice");
+		l->has_took = true;
+		if (num_parse_decimal(value, 1000, &l->took_ns))
+			return fail(l, "took='%.40s' is no time in microseconds", value);
+		return true;
+	}
+	return fail(l, "unknown key '%.40s': data, pattern, timeout, at, cpu, dev and took are "
+		    "known", word);
+}
+
+static bool build_data(struct line *l, struct dataset *ds)
+{
+	struct command *cmd = l->cmd;
+	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+	struct data_spec *spec = &l->spec;
+
+	if (cmd->dir != DIR_OUT)
+		return true;
+	spec->bytes = cmd->bytes;
+	if (op && op->lba_len) {
+		spec->lba = cdb_lba(op, cmd->cdb);
+		spec->block_size = cdb_block_size(op, cmd->cdb, cmd->bytes);
+	} else if (!spec->file && spec->pattern.kind == PATTERN_LBA) {
+		return fail(l, "pattern=lba: no LBA is known in a CDB with opcode %02Xh",
+			    cmd->cdb[0]);
+	}
+	cmd->data = dataset_get(ds, spec, l->why, WHY_BYTES);
+	return cmd->data;
+}
+
+/* Return: false with l->why set. A line without a command leaves cdb_len 0. */
+static bool parse_line(struct line *l, const struct cmdfile_options *opt)
+{
+	struct command *cmd = l->cmd;
+	char *word = next_token(l);
+
+	if (!word)
+		return true;
+	if (!parse_cdb(l, word) || !parse_dir(l, next_token(l)) ||
+	    !parse_bytes(l, next_token(l)))
+		return false;
+	if (!cdb_check_length(cmd->cdb, cmd->cdb_len, l->why, WHY_BYTES))
+		return false;
+	if (!opt->unchecked && !cdb_check_data(cmd->cdb, cmd->cdb_len, cmd->dir,
+					       cmd->bytes, l->why, WHY_BYTES)) {
+		if (opt->names_unchecked)
+			strcat(l->why, "; --unchecked accepts that");
+		return false;
+	}
+	while ((word = next_token(l)))
+		if (!parse_option(l, word))
+			return false;
+	return true;
+}
+
+static bool make_room(struct cmdfile *file, size_t *room)
+{
+	struct command *bigger;
+	__u64 *took;
+
+	if (file->nr < *room)
+		return true;
+	*room = *room ? *room * 2 : 1024;
+	bigger = realloc(file->cmds, *room * sizeof(*bigger));
+	if (!bigger)
+		return false;
+	file->cmds = bigger;
+	if (file->took_ns) {
+		took = realloc(file->took_ns, *room * sizeof(*took));
+		if (!took)
+			return false;
+		file->took_ns = took;
+	}
+	return true;
+}
+
+/* Sets the device of a command. Either all lines of a file have dev=, or none has. */
+static bool set_device(struct line *l, const struct cmdfile_options *opt, struct cmdfile *file)
+{
+	unsigned int i;
+
+	if (!file->nr && !l->dev)
+		return true;
+	if (file->nr && !l->dev != !file->nr_devs)
+		return fail(l, "has %s, but the lines before have %s", l->dev ? "dev=" : "no dev=",
+			    l->dev ? "none" : "it");
+	if (!l->dev)
+		return true;
+	for (i = 0; i < file->nr_devs; i++)
+		if (!strcmp(file->devs[i], l->dev))
+			break;
+	if (i == FILE_DEVICES)
+		return fail(l, "dev=%s is one device more than %d", l->dev, FILE_DEVICES);
+	if (i && !opt->many_devices)
+		return fail(l, "dev=%s is a second device; --map of sg_io replay and verify says "
+			    "where each goes", l->dev);
+	if (i == file->nr_devs) {
+		file->devs[i] = strdup(l->dev);
+		if (!file->devs[i])
+			return fail(l, "no memory");
+		file->nr_devs++;
+	}
+	l->cmd->dev = i;
+	return true;
+}
+
+/* Sets the device of a command, and changes the command as --map says. */
+static enum map_result place(struct line *l, const struct cmdfile_options *opt,
+			     struct cmdfile *file)
+{
+	if (opt->maps && opt->maps->nr)
+		return map_command(opt->maps, l->dev, l->cmd, l->why, WHY_BYTES);
+	if (!set_device(l, opt, file))
+		return MAP_FAIL;
+	return opt->maps ? map_command(opt->maps, l->dev, l->cmd, l->why, WHY_BYTES) : MAP_KEEP;
+}
+
+/* The array of took= begins with the first line that has it; those before have 0. */
+static bool set_took(struct line *l, struct cmdfile *file, size_t room)
+{
+	if (!file->took_ns && !l->has_took)
+		return true;
+	if (!file->took_ns)
+		file->took_ns = calloc(room, sizeof(*file->took_ns));
+	if (!file->took_ns)
+		return fail(l, "no memory");
+	file->took_ns[file->nr] = l->took_ns;
+	return true;
+}
+
+static void note_limits(struct cmdfile *file, const struct command *cmd)
+{
+	if (cmd->dir == DIR_IN && cmd->bytes > file->max_in)
+		file->max_in = cmd->bytes;
+	if (cmd->bytes > file->max_bytes)
+		file->max_bytes = cmd->bytes;
+	if (cmd->timeout_ms > file->max_timeout_ms)
+		file->max_timeout_ms = cmd->timeout_ms;
+}
+
+/*
+ * Reads one line, without its newline. Memory stays bounded: a line that is too long is an error.
+ * Return: 1 for a line, 0 at the end of the file, -1 with @why set.
+ */
+static int read_line(FILE *in, char *text, const char **why)
+{
+	size_t len = 0;
+	int c;
+
+	while ((c = getc_unlocked(in)) != EOF && c != '\n') {
+		if (len == LINE_BYTES) {
+			*why = "longer than 4096 characters";
+			return -1;
+		}
+		if (!c) {
+			*why = "holds a NUL byte";
+			return -1;
+		}
+		text[len++] = c;
+	}
+	text[len] = '\0';
+	return len || c != EOF;
+}
+
+/*
+ * The time of the previous line for each CPU, and in @latest the time of the previous line for any
+ * CPU. Index 0 is for lines without cpu=.
+ */
+struct times {
+	__u64 us[CPU_SETSIZE + 1];
+	bool seen[CPU_SETSIZE + 1];
+	__u64 latest;
+};
+
+/*
+ * A line without at= gets the time of the previous line for its CPU. If there is none, it gets the
+ * time of the previous line.
+ */
+static void set_time(struct times *t, struct command *cmd, bool has_at)
+{
+	unsigned int i = cmd->cpu - CPU_ANY;
+
+	if (!has_at)
+		cmd->at_us = t->seen[i] ? t->us[i] : t->latest;
+	t->us[i] = cmd->at_us;
+	t->seen[i] = true;
+	t->latest = cmd->at_us;
+}
+
+static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfile *file)
+{
+	char text[LINE_BYTES + 1];
+	struct times times = {};
+	unsigned int number = 0;
+	const char *why;
+	bool dropped = false;
+	size_t room = 0;
+	struct line l;
+	int got;
+
+	while ((got = read_line(in, text, &why))) {
+		number++;
+		if (got < 0) {
+			warnx("%s:%u: line %s", file->name, number, why);
+			return -1;
+		}
+		if (!make_room(file, &room)) {
+			warnx("%s:%u: no memory for more commands", file->name, number);
+			return -1;
+		}
+		l = (struct line){ .rest = text, .cmd = &file->cmds[file->nr] };
+		*l.cmd = (struct command){
+			.line = number, .cpu = CPU_ANY, .timeout_ms = TIMEOUT_MS_DEFAULT,
+		};
+		if (!parse_line(&l, opt)) {
+			warnx("%s:%u: %s", file->name, number, l.why);
+			return -1;
+		}
+		if (!l.cmd->cdb_len)
+			continue;
+		file->timed |= l.has_at;
+		set_time(&times, l.cmd, l.has_at);
+		switch (place(&l, opt, file)) {
+		case MAP_DROP:
+			dropped = true;
+			continue;
+		case MAP_FAIL:
+			warnx("%s:%u: %s", file->name, number, l.why);
+			return -1;
+		case MAP_KEEP:
+			break;
+		}
+		if (!build_data(&l, file->data) || !set_took(&l, file, room)) {
+			warnx("%s:%u: %s", file->name, number, l.why);
+			return -1;
+		}
+		note_limits(file, l.cmd);
+		if (++file->nr > MAX_COMMANDS) {
+			warnx("%s:%u: more than %u commands", file->name, number, MAX_COMMANDS);
+			return -1;
+		}
+	}
+	if (ferror(in)) {
+		warn("%s", file->name);
+		return -1;
+	}
+	if (!file->nr) {
+		warnx("%s: holds no command%s", file->name,
+		      dropped ? " from --from to --to" : "");
+		return -1;
+	}
+	return 0;
+}
+
+int cmdfile_load(const char *name, const struct cmdfile_options *opt,
+		 struct cmdfile *file)
+{
+	bool is_stdin = !strcmp(name, "-");
+	FILE *in = is_stdin ? stdin : fopen(name, "re");
+	int ret;
+
+	*file = (struct cmdfile){ .name = is_stdin ? "standard input" : name };
+	if (!in) {
+		warn("%s", name);
+		return -1;
+	}
+	file->data = dataset_new(is_stdin ? NULL : name, opt->memory, opt->shared);
+	if (file->data) {
+		ret = load_lines(in, opt, file);
+	} else {
+		warnx("%s: no memory", name);
+		ret = -1;
+	}
+	if (!is_stdin)
+		fclose(in);
+	if (ret)
+		cmdfile_free(file);
+	return ret;
+}
+
+void cmdfile_free(struct cmdfile *file)
+{
+	dataset_free(file->data);
+	while (file->nr_devs)
+		free(file->devs[--file->nr_devs]);
+	free(file->took_ns);
+	free(file->cmds);
+	*file = (struct cmdfile){};
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <endian.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pattern.h"
+#include "util.h"
+
+bool pattern_parse(const char *text, struct pattern *p, char *why, size_t size)
+{
+	*p = (struct pattern){ .kind = PATTERN_BYTE };
+	if (!strcmp(text, "zero"))
+		return true;
+	if (!strcmp(text, "ff")) {
+		p->value = 0xff;
+		return true;
+	}
+	if (!strncmp(text, "byte:", 5)) {
+		if (!num_parse(text + 5, 0, 0xff, &p->value))
+			return true;
+		snprintf(why, size, "pattern byte:N: '%s' is no number from 0 to 255", text + 5);
+		return false;
+	}
+	if (!strcmp(text, "count")) {
+		p->kind = PATTERN_COUNT;
+		return true;
+	}
+	if (!strcmp(text, "lba")) {
+		p->kind = PATTERN_LBA;
+		return true;
+	}
+	if (!strncmp(text, "random", 6) && (!text[6] || text[6] == ':')) {
+		p->kind = PATTERN_RANDOM;
+		if (!text[6] || !num_parse(text + 7, 0, ~0ULL, &p->value))
+			return true;
+		snprintf(why, size, "pattern random:SEED: '%s' is no 64-bit number", text + 7);
+		return false;
+	}
+	snprintf(why, size, "pattern '%s' is not one of " PATTERN_FORMS, text);
+	return false;
+}
+
+bool pattern_by_lba(const struct pattern *p)
+{
+	return p->kind == PATTERN_LBA || p->kind == PATTERN_RANDOM;
+}
+
+static void fill_block(const struct pattern *p, __u8 *buf, __u32 bytes, __u64 lba)
+{
+	__u64 state = p->value ^ prng_mix(lba);
+	__u32 at, n;
+	__u64 word;
+
+	for (at = 0; at < bytes; at += n) {
+		n = bytes - at < sizeof(word) ? bytes - at : sizeof(word);
+		word = htobe64(p->kind == PATTERN_LBA ? lba : prng_next(&state));
+		memcpy(buf + at, &word, n);
+	}
+}
+
+void pattern_fill(const struct pattern *p, __u8 *buf, __u32 bytes, __u64 lba,
+		  __u32 block_size)
+{
+	__u32 i, n;
+
+	switch (p->kind) {
+	case PATTERN_BYTE:
+		memset(buf, p->value, bytes);
+		return;
+	case PATTERN_COUNT:
+		for (i = 0; i < bytes; i++)
+			buf[i] = i & 0xff;
+		return;
+	case PATTERN_LBA:
+	case PATTERN_RANDOM:
+		if (!block_size)
+			block_size = bytes;
+		for (i = 0; i < bytes; i += n, lba++) {
+			n = bytes - i < block_size ? bytes - i : block_size;
+			fill_block(p, buf + i, n, lba);
+		}
+		return;
+	}
+}

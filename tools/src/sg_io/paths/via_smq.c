@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * --via smq: slots of /dev/smqsgN, prepared before the run.
+ *
+ * Each command of the file has at least one slot; a short file has several slots for each, so
+ * that --depth commands can be in flight. If the slot of a command is still in flight when the
+ * command is due again, a spare slot is prepared for it.
+ */
+#include <err.h>
+#include <errno.h>
+#include <libsmq.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "paths.h"
+#include "cmdfile/dataset.h"
+
+#define CHUNK		1024	/* slots prepared by one call */
+#define MAX_EVENTS	256	/* fetched at a time */
+
+/* A batch that is being filled, in flight or unused. */
+struct batch {
+	struct batch *next;		/* in the list of unused batches */
+	unsigned int nr;
+	struct request **requests;	/* room for run.batch */
+	__u32 list[];			/* their slots; the kernel reads this memory */
+};
+
+struct smq_target {
+	struct smq_device *dev;
+	struct batch *open;		/* the batch being filled, or NULL */
+	__u8 *busy;			/* by slot: 1 while in flight */
+};
+
+struct smq_path {
+	struct smq_ring *ring;
+	struct smq_target *targets;
+	unsigned int nr;		/* targets that are open */
+	unsigned int copies;		/* slots for each command of the file */
+	__u32 prepared;			/* slots prepared at start; run.depth spare ones follow */
+	__u32 *taken;			/* by request: its slot */
+	struct batch *unused;
+	struct data_region *regions;
+	unsigned int nr_regions;
+	struct smq_event events[MAX_EVENTS];
+};
+
+static unsigned int target_of(const struct worker *w, const struct request *rq)
+{
+	return rq->target - w->run->targets;
+}
+
+/* The request's number among those of its target: requests use the targets in turn. */
+static unsigned int place_of(const struct worker *w, const struct request *rq)
+{
+	return rq->index / w->run->nr_targets;
+}
+
+/*
+ * Buffers 0 to depth - 1 are the data-in areas of the worker's requests. The regions with data-out
+ * follow.
+ */
+static void locate_data(const struct worker *w, const struct command *cmd, unsigned int place,
+			struct smq_sg_slot *s)
+{
+	const struct smq_path *p = w->priv;
+	const struct data_region *r = p->regions;
+	unsigned int low = 0, high = p->nr_regions, mid;
+
+	if (cmd->dir == DIR_IN) {
+		s->direction = SMQ_SG_IN;
+		s->buffer = place;
+		return;
+	}
+	/* Find the last region that begins at or before the data. */
+	while (high - low > 1) {
+		mid = (low + high) / 2;
+		if ((const char *)r[mid].base <= (const char *)cmd->data)
+			low = mid;
+		else
+			high = mid;
+	}
+	s->direction = SMQ_SG_OUT;
+	s->buffer = w->run->depth + low;
+	s->offset = (const char *)cmd->data - (const char *)r[low].base;
+}
+
+static void describe(const struct worker *w, const struct command *cmd, unsigned int place,
+		     struct smq_sg_slot *s)
+{
+	*s = (struct smq_sg_slot){ .cdb_len = cmd->cdb_len, .timeout_ms = cmd->timeout_ms };
+	memcpy(s->cdb, cmd->cdb, cmd->cdb_len);
+	if (cmd->dir == DIR_NONE || !cmd->bytes)
+		return;
+	s->length = cmd->bytes;
+	locate_data(w, cmd, place, s);
+}
+
+static void explain(const struct run *run, const struct smq_target *t,
+		    const struct target *target, const struct command *cmd, __u32 field,
+		    int error)
+{
+	const char *name = run->file->name, *which = smq_field_name(field);
+	struct smq_sg_info info = {};
+
+	smq_info(t->dev, &info);
+	if (error == -EINVAL && info.alignment && cmd->bytes % info.alignment)
+		warnx("%s:%u: BYTES %u is no multiple of %u, which prepared commands of %s need; "
+		      "--via bsg-uring takes it", name, cmd->line, cmd->bytes, info.alignment,
+		      target->dev->node[NODE_SMQ]);
+	else if (error == -EMSGSIZE)
+		warnx("%s:%u: BYTES %u is over the limits of %s, %u bytes in %u pieces", name,
+		      cmd->line, cmd->bytes, target->dev->node[NODE_SMQ], info.max_transfer,
+		      info.max_segments);
+	else
+		warnx("%s:%u: %s: %s%s%s", name, cmd->line, target->dev->node[NODE_SMQ],
+		      which ? which : "", which ? ": " : "",
+		      smq_strerror(SMQ_CALL_PREPARE, error));
+}
+
+static int prepare_all(const struct worker *w, const struct smq_target *t,
+		       const struct target *target)
+{
+	const struct cmdfile *file = w->run->file;
+	const struct smq_path *p = w->priv;
+	struct smq_sg_slot slots[CHUNK];
+	__u32 first, i, n, done, field;
+	int ret;
+
+	for (first = 0; first < p->prepared; first += n) {
+		n = p->prepared - first < CHUNK ? p->prepared - first : CHUNK;
+		for (i = 0; i < n; i++)
+			describe(w, &file->cmds[(first + i) % file->nr],
+				 (first + i) % w->run->depth, &slots[i]);
+		ret = smq_prepare(t->dev, first, slots, n, &done, &field);
+		if (ret) {
+			explain(w->run, t, target, &file->cmds[(first + done) % file->nr], field,
+				ret);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int lend_memory(const struct worker *w, const struct smq_target *t,
+		       const struct target *target)
+{
+	size_t each = worker_request_bytes(w->run->file);
+	const struct smq_path *p = w->priv;
+	const struct run *run = w->run;
+	unsigned int i, first = target - run->targets;
+	int ret = 0;
+
+	if (run->depth + p->nr_regions > SMQ_SG_MAX_BUFFERS) {
+		warnx("%s: data-in and data-out need %u buffers, the limit is %u",
+		      run->file->name, run->depth + p->nr_regions, SMQ_SG_MAX_BUFFERS);
+		return -1;
+	}
+	for (i = 0; each && i < run->depth && !ret; i++)
+		ret = smq_lend(t->dev, i, w->requests[i * run->nr_targets + first].in, each, 0);
+	for (i = 0; i < p->nr_regions && !ret; i++)
+		ret = smq_lend(t->dev, run->depth + i, p->regions[i].base, p->regions[i].bytes,
+			       SMQ_SG_BUFFER_READONLY);
+	if (ret)
+		warnx("%s: lending it memory for data: %s", target->dev->node[NODE_SMQ],
+		      smq_strerror(SMQ_CALL_LEND, ret));
+	return ret;
+}
+
+static int open_target(struct worker *w, struct smq_target *t, struct target *target)
+{
+	const char *node = target->dev->node[NODE_SMQ];
+	struct smq_path *p = w->priv;
+	__u32 slots = p->prepared + w->run->depth;
+	int ret;
+
+	ret = smq_open(node, &t->dev);
+	if (ret) {
+		warnx("%s: %s", node, ret == -EACCES ? device_strerror(EACCES) :
+		      smq_strerror(SMQ_CALL_OPEN, ret));
+		return -1;
+	}
+	p->nr++;
+	t->busy = calloc(slots, 1);
+	ret = t->busy ? smq_setup(t->dev, slots, SENSE_BYTES) : -ENOMEM;
+	if (ret) {
+		warnx("%s: %u slots: %s", node, slots, smq_strerror(SMQ_CALL_SETUP, ret));
+		return -1;
+	}
+	/* Errors do not matter: a registered file only saves some instructions. */
+	smq_ring_add(p->ring, t->dev);
+	return lend_memory(w, t, target) || prepare_all(w, t, target) ? -1 : 0;
+}
+
+static int open_smq(struct worker *w)
+{
+	struct smq_path *p = calloc(1, sizeof(*p));
+	struct run *run = w->run;
+	unsigned int i;
+	__u64 wanted;
+	int ret;
+
+	if (!p)
+		goto nomem;
+	w->priv = p;
+	/* Slots for twice the depth of all jobs: then a slot is seldom in flight when it is due. */
+	wanted = 2ULL * run->depth * run->nr_jobs;
+	p->copies = (wanted + run->file->nr - 1) / run->file->nr;
+	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
+		p->copies--;
+	/*
+	 * If data is to be checked, READs must store it in the buffer of the request. Only a spare
+	 * slot uses the buffer of the request that runs it.
+	 */
+	p->prepared = run->check ? 0 : p->copies * run->file->nr;
+	p->taken = calloc(w->nr_requests, sizeof(*p->taken));
+	p->targets = calloc(run->nr_targets, sizeof(*p->targets));
+	p->regions = dataset_regions(run->file->data, &p->nr_regions);
+	if (!p->taken || !p->targets || !p->regions)
+		goto nomem;
+	ret = smq_ring_new(engine_ring_entries(w),
+			   run->poll ? SMQ_RING_POLL : 0, &p->ring);
+	if (ret) {
+		warnx("io_uring: %s", smq_strerror(SMQ_CALL_RING, ret));
+		return -1;
+	}
+	for (i = 0; i < run->nr_targets; i++)
+		if (open_target(w, &p->targets[i], &run->targets[i]))
+			return -1;
+	return 0;
+nomem:
+	warnx("no memory");
+	return -1;
+}
+
+static void free_batch(struct batch *b)
+{
+	if (b)
+		free(b->requests);
+	free(b);
+}
+
+static void close_smq(struct worker *w)
+{
+	struct smq_path *p = w->priv;
+	struct batch *b;
+	unsigned int i;
+
+	smq_ring_free(p->ring);
+	for (i = 0; i < p->nr; i++) {
+		smq_close(p->targets[i].dev);
+		free_batch(p->targets[i].open);
+		free(p->targets[i].busy);
+	}
+	while ((b = p->unused)) {
+		p->unused = b->next;
+		free_batch(b);
+	}
+	free(p->targets);
+	free(p->regions);
+	free(p->taken);
+	free(p);
+}
+
+/* Ends a command, as worker_done() does: the request is then free for the next command. */
+static void finish(struct worker *w, struct request *rq, int result)
+{
+	struct smq_path *p = w->priv;
+	const struct smq_target *t = &p->targets[target_of(w, rq)];
+	__u32 taken = p->taken[rq->index];
+	struct outcome *out = &rq->out;
+	struct smq_outcome got;
+
+	t->busy[taken] = 0;
+	if (result == -EAGAIN) {
+		worker_refused(w, rq);
+		return;
+	}
+	if (result < 0) {
+		worker_failed(w, rq, -result);
+		return;
+	}
+	*out = (struct outcome){ .resid = smq_status(t->dev, taken)->resid };
+	if (result) {
+		smq_slot_outcome(t->dev, taken, &got);
+		out->error = got.error;
+		out->status = got.status;
+		out->host = got.host;
+		out->resid = got.resid;
+		out->sense_len = got.sense_len < SENSE_BYTES ? got.sense_len : SENSE_BYTES;
+		if (got.sense)
+			memcpy(out->sense, got.sense, out->sense_len);
+	}
+	worker_done(w, rq);
+}
+
+/* Chooses a slot; prepares a spare one if need be. Return: 0 or a negative errno. */
+static int take_slot(struct worker *w, struct request *rq)
+{
+	struct smq_path *p = w->priv;
+	struct smq_target *t = &p->targets[target_of(w, rq)];
+	__u32 taken = p->prepared ? rq->sequence % p->prepared : 0;
+	unsigned int place = place_of(w, rq);
+	struct smq_sg_slot spare;
+	int ret;
+
+	if (!p->prepared || t->busy[taken]) {
+		taken = p->prepared + place;
+		describe(w, rq->cmd, place, &spare);
+		ret = smq_prepare(t->dev, taken, &spare, 1, NULL, NULL);
+		if (ret)
+			return ret;
+	}
+	t->busy[taken] = 1;
+	p->taken[rq->index] = taken;
+	return 0;
+}
+
+static struct batch *new_batch(struct worker *w)
+{
+	struct smq_path *p = w->priv;
+	struct batch *b = p->unused;
+	unsigned int room = w->run->batch;
+
+	if (b) {
+		p->unused = b->next;
+		return b;
+	}
+	b = malloc(sizeof(*b) + room * sizeof(b->list[0]));
+	if (!b)
+		return NULL;
+	b->nr = 0;
+	b->requests = calloc(room, sizeof(struct request *));
+	if (!b->requests) {
+		free(b);
+		return NULL;
+	}
+	return b;
+}
+
+static void finish_batch(struct worker *w, struct batch *b, int result)
+{
+	struct smq_path *p = w->priv;
+	const struct smq_sg_status *status;
+	const struct smq_device *dev;
+	unsigned int i, nr = b->nr;
+
+	dev = p->targets[target_of(w, b->requests[0])].dev;
+	for (i = 0; i < nr; i++) {
+		status = smq_status(dev, b->list[i]);
+		finish(w, b->requests[i], result < 0 ? result : status->result);
+	}
+	b->nr = 0;
+	b->next = p->unused;
+	p->unused = b;
+}
+
+static void send_batch(struct worker *w, struct smq_target *t)
+{
+	struct smq_path *p = w->priv;
+	struct batch *b = t->open;
+	int ret;
+
+	t->open = NULL;
+	ret = smq_queue_batch(p->ring, t->dev, smq_list(b->list, b->nr), (uintptr_t)b);
+	if (ret == -EAGAIN) {
+		smq_submit(p->ring);
+		ret = smq_queue_batch(p->ring, t->dev, smq_list(b->list, b->nr), (uintptr_t)b);
+	}
+	if (ret)
+		finish_batch(w, b, ret);
+}
+
+static void queue_smq(struct worker *w, struct request *rq)
+{
+	struct smq_path *p = w->priv;
+	struct smq_target *t = &p->targets[target_of(w, rq)];
+	struct batch *b = t->open;
+	int ret = take_slot(w, rq);
+
+	if (ret) {
+		worker_failed(w, rq, -ret);
+		return;
+	}
+	if (w->run->batch == 1) {
+		ret = smq_queue_run(p->ring, t->dev, p->taken[rq->index], rq->index);
+		if (ret == -EAGAIN) {
+			smq_submit(p->ring);
+			ret = smq_queue_run(p->ring, t->dev, p->taken[rq->index], rq->index);
+		}
+		if (ret)
+			finish(w, rq, ret);
+		return;
+	}
+	if (!b) {
+		b = new_batch(w);
+		t->open = b;
+		if (!b) {
+			finish(w, rq, -ENOMEM);
+			return;
+		}
+	}
+	b->requests[b->nr] = rq;
+	b->list[b->nr++] = p->taken[rq->index];
+	if (b->nr == w->run->batch)
+		send_batch(w, t);
+}
+
+static void send_open(struct worker *w)
+{
+	struct smq_path *p = w->priv;
+	unsigned int i;
+
+	for (i = 0; i < p->nr; i++)
+		if (p->targets[i].open)
+			send_batch(w, &p->targets[i]);
+}
+
+static void submit_smq(struct worker *w)
+{
+	struct smq_path *p = w->priv;
+
+	send_open(w);
+	/* An SQE that is refused now is submitted with the next reap. */
+	smq_submit(p->ring);
+}
+
+static void reap_smq(struct worker *w, unsigned int min, __u64 wait_ns)
+{
+	struct smq_path *p = w->priv;
+	bool batches = w->run->batch > 1;
+	int i, n;
+
+	send_open(w);
+	/* One completion may end a whole batch: wait for only one. */
+	if (batches)
+		min = 1;
+	if (min > MAX_EVENTS)
+		min = MAX_EVENTS;
+	n = smq_reap(p->ring, p->events, MAX_EVENTS, min, wait_ns);
+	for (i = 0; i < n; i++) {
+		if (batches)
+			finish_batch(w, (struct batch *)(uintptr_t)p->events[i].tag,
+				     p->events[i].result);
+		else
+			finish(w, &w->requests[p->events[i].tag], p->events[i].result);
+	}
+}
+
+const struct engine engine_smq = {
+	.name = "smq",
+	.node = NODE_SMQ,
+	.polls = true,
+	.batch_each = true,
+	.check = passthrough_check,
+	.open = open_smq,
+	.queue = queue_smq,
+	.submit = submit_smq,
+	.reap = reap_smq,
+	.close = close_smq,
+};

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <argp.h>
+#include <err.h>
+#include <string.h>
+
+#include "run.h"
+#include "util.h"
+
+enum {
+	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
+	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
+	OPT_SLOWEST,
+};
+
+#define PATHS		"sg, bsg, bsg-uring, smq or block"
+#define MAX_ROUNDS	1000
+#define MAX_OWN		3	/* the most options in run_options or compare_options */
+
+/* The old name of the path smq, whose slots have the same gain now. */
+#define OLD_SMQ		"smq-held"
+
+static const char * const paths[] = {
+	"sg", "bsg", "bsg-uring", "smq", "block",
+};
+
+/* Options that run and compare have in common. */
+static const struct argp_option common[] = {
+	{ "depth", OPT_DEPTH, "N", 0, "Commands that each job has in flight on each DEV (1)", 1 },
+	{ "jobs", OPT_JOBS, "N", 0, "Threads that share the work (1)", 1 },
+	{ "batch", OPT_BATCH, "N", 0,
+	  "With io_uring: submit and wait in groups of N (1)", 1 },
+	{ "poll", OPT_POLL, NULL, 0,
+	  "Paths smq and block, and bsg-uring on an smqsg node: poll for completions in the "
+	  "host's poll queues", 1 },
+	{ "count", OPT_COUNT, "N", 0,
+	  "Commands for each DEV; FILE repeats if it has fewer (FILE once; no limit with --time)",
+	  2 },
+	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time; it may end in s, m or h", 2 },
+	{ "rate", OPT_RATE, "N", 0, "The most commands per second, for all DEVs together", 2 },
+	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 3 },
+	{ "unchecked", OPT_UNCHECKED, NULL, 0,
+	  "Accept a direction and BYTES that contradict the CDB, for tests of residuals", 3 },
+	{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 3 },
+	{ 0 }
+};
+
+static const struct argp_option run_options[] = {
+	{ "via", OPT_VIA, "PATH", 0,
+	  "The path, see below (the path of the kind of node given)", 1 },
+	{ "slowest", OPT_SLOWEST, "N", 0, "List the N slowest commands with their lines", 3 },
+	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 3 },
+	{ 0 }
+};
+
+static const struct argp_option compare_options[] = {
+	{ "via", OPT_VIA, "PATH,...", 0, "Only these paths; ratios refer to the first (all paths)",
+	  1 },
+	{ "rounds", OPT_ROUNDS, "N", 0, "How many turns each path has (5)", 2 },
+	{ "json", OPT_JSON, NULL, 0, "A JSON list with one object for each path", 3 },
+	{ 0 }
+};
+
+static const char run_doc[] =
+	"Issue the commands of FILE ('-': standard input) to each DEV.\v"
+	"Paths:\n"
+	"  sg         The v3 header. With --depth 1: SG_IO on the sg or sd node given.\n"
+	"             With more: write, poll and read on the sg node, which is opened\n"
+	"             once for each 16 commands: sg takes no more from an open file.\n"
+	"  bsg        SG_IO with the v4 header, by as many threads as --depth.\n"
+	"  bsg-uring  struct bsg_uring_cmd through io_uring, on the smqsg node if that\n"
+	"             is given, otherwise on the bsg node, which needs Linux 7.1.\n"
+	"  smq        Slots of the smqsg node, all prepared before the first is run. A\n"
+	"             --batch above 1 is one entry of the ring for each DEV.\n"
+	"  block      Only READ and WRITE, as direct block I/O through io_uring.\n"
+	"bsg-uring, smq and block can submit several commands per system call: --batch\n"
+	"is for these paths. On all paths but block, a command for which the device has\n"
+	"no room is sent when another command has ended. If there are several DEVs,\n"
+	"each job has one ring for all of them, and gives them commands in turn.\n"
+	"smq-held is another name of smq: once only the slots of that path kept their\n"
+	"requests from one run to the next, now those of smq do.\n"
+	"On the path block, the block layer may merge neighbouring commands of a batch,\n"
+	"unless queue/nomerges is set.\n"
+	"\n"
+	"Commands that may change the medium are refused without --force if the disk is\n"
+	"in use, or if libblkid finds a file system, a partition table or the like on\n"
+	"it.\n"
+	"\n"
+	"All commands and their data are built before the first is issued, and sg_io\n"
+	"retries no command: a unit attention counts like any other status. (The kernel\n"
+	"may send a bsg command again after error handling; its timeouts for bsg, and\n"
+	"for SG_IO on sd, are at least 7 s.) at= in FILE is ignored. If a command has\n"
+	"not ended a minute after its timeout, the run ends. Ctrl-C stops the run and\n"
+	"prints the result so far. A second Ctrl-C ends it without waiting for the\n"
+	"commands in flight.\n"
+	"\n"
+	"'sg_io --help' describes the format of FILE and the exit statuses.\n";
+
+static const char compare_doc[] =
+	"Issue the commands of FILE ('-': standard input) to DEV through each path.\v"
+	"In every round each path that works for DEV has one turn: an 'sg_io run' of\n"
+	"its own. Every second round uses the reverse order. 'sg_io run --help'\n"
+	"describes the paths and options. A turn issues FILE once, or as often as\n"
+	"--count or --time says. bsg-uring has two turns, one on the bsg node and one\n"
+	"on the smqsg node. A path that cannot run is listed with the reason.\n"
+	"\n"
+	"ns/command is the time of a turn divided by the number of its commands: the\n"
+	"median of all rounds, and the lowest and the highest. At a --depth above 1\n"
+	"this is not the latency of a command. ratio is the median divided by the\n"
+	"median of the first path that ran; below 1 is faster. Preparing the commands\n"
+	"is not part of the time.\n"
+	"\n"
+	"'sg_io --help' describes the format of FILE and the exit statuses. The exit\n"
+	"statuses 0 and 1 are about the paths that ran. If none ran, the exit status is\n"
+	"that of the first path.\n";
+
+const char *run_find_path(const char *name, size_t len)
+{
+	unsigned int i;
+
+	if (len == strlen(OLD_SMQ) && !strncmp(OLD_SMQ, name, len)) {
+		warnx("--via " OLD_SMQ ": is another name of smq, which gains as much now");
+		return run_find_path("smq", strlen("smq"));
+	}
+	for (i = 0; i < ARRAY_SIZE(paths); i++)
+		if (strlen(paths[i]) == len && !strncmp(paths[i], name, len))
+			return paths[i];
+	return NULL;
+}
+
+/* Parses the value of --via: one path; for compare a list of paths. */
+static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
+{
+	const char *at, *path;
+	unsigned int i;
+	size_t len;
+
+	o->nr_vias = 0;
+	for (at = arg;; at += len + 1) {
+		len = o->compare ? strcspn(at, ",") : strlen(at);
+		path = run_find_path(at, len);
+		if (!path)
+			argp_error(state, "--via: '%.*s' is not " PATHS, (int)len, at);
+		for (i = 0; i < o->nr_vias; i++)
+			if (o->vias[i] == path)
+				argp_error(state, "--via: '%s' is there twice", path);
+		o->vias[o->nr_vias++] = path;
+		if (!at[len])
+			break;
+	}
+	o->via = o->vias[0];
+}
+
+static void take_arg(struct argp_state *state, const char *arg, struct run_options *o)
+{
+	/* The last argument is the file. An argument that is followed by another is a device. */
+	if (o->file) {
+		if (o->compare && o->nr_devs)
+			argp_error(state, "'%s': one device at a time", arg);
+		if (o->nr_devs == MAX_DEVICES)
+			argp_error(state, "more than %d devices", MAX_DEVICES);
+		o->devs[o->nr_devs++] = o->file;
+	}
+	o->file = arg;
+}
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	struct run_options *o = state->input;
+
+	switch (key) {
+	case OPT_VIA:
+		take_via(state, arg, o);
+		return 0;
+	case OPT_ROUNDS:
+		o->rounds = option_number(state, "--rounds", arg, 1, MAX_ROUNDS);
+		return 0;
+	case OPT_DEPTH:
+		o->depth = option_number(state, "--depth", arg, 1, 4096);
+		return 0;
+	case OPT_BATCH:
+		o->batch = option_number(state, "--batch", arg, 1, 4096);
+		return 0;
+	case OPT_JOBS:
+		o->jobs = option_number(state, "--jobs", arg, 1, 1024);
+		return 0;
+	case OPT_COUNT:
+		o->count = option_number(state, "--count", arg, 1, 1ULL << 48);
+		return 0;
+	case OPT_TIME:
+		o->time = option_seconds(state, "--time", arg);
+		return 0;
+	case OPT_RATE:
+		o->rate = option_real(state, "--rate", arg, 1e9, "");
+		return 0;
+	case OPT_MEMORY:
+		o->memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
+		return 0;
+	case OPT_SLOWEST:
+		o->slowest = option_number(state, "--slowest", arg, 1, SLOWEST_MAX);
+		return 0;
+	case OPT_POLL:
+		o->poll = true;
+		return 0;
+	case OPT_FORCE:
+		o->force = true;
+		return 0;
+	case OPT_UNCHECKED:
+		o->unchecked = true;
+		return 0;
+	case OPT_JSON:
+		o->json = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		take_arg(state, arg, o);
+		return 0;
+	case ARGP_KEY_END:
+		if (!o->file)
+			argp_error(state, "DEV and FILE are missing");
+		if (!o->nr_devs)
+			argp_error(state, "only '%s' given: DEV or FILE is missing", o->file);
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static void parse_options(int argc, char **argv, const struct argp_option *own,
+			  const char *args_doc, const char *doc, struct run_options *opt)
+{
+	struct argp_option all[ARRAY_SIZE(common) + MAX_OWN] = {};
+	const struct argp argp = {
+		.options = all, .parser = parse, .args_doc = args_doc, .doc = doc,
+	};
+	unsigned int n = 0;
+
+	for (; own->name; own++)
+		all[n++] = *own;
+	memcpy(all + n, common, sizeof(common));
+	opt->depth = 1;
+	opt->batch = 1;
+	opt->jobs = 1;
+	opt->memory = 1024ULL << 20;
+	argp_parse(&argp, argc, argv, 0, NULL, opt);
+}
+
+void run_parse_options(int argc, char **argv, struct run_options *opt)
+{
+	*opt = (struct run_options){};
+	parse_options(argc, argv, run_options, "DEV... FILE", run_doc, opt);
+}
+
+void compare_parse_options(int argc, char **argv, struct run_options *opt)
+{
+	*opt = (struct run_options){ .compare = true, .rounds = 5 };
+	memcpy(opt->vias, paths, sizeof(paths));
+	opt->nr_vias = ARRAY_SIZE(paths);
+	parse_options(argc, argv, compare_options, "DEV FILE", compare_doc, opt);
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Prepares a run from its options: devices, path, and all checks. */
+#include <err.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "run.h"
+#include "device/take.h"
+#include "paths/paths.h"
+
+#define WHY_BYTES	512
+
+static const struct engine *choose_engine(const struct run_options *opt,
+					  const struct device *dev)
+{
+	const char *via = opt->via ? opt->via : node_kind_name(dev->kind);
+
+	/* A replay needs a path that takes any command, and several at a time: not block or bsg. */
+	if (opt->replay && !opt->via && (dev->kind == NODE_BLOCK || dev->kind == NODE_BSG))
+		via = "sg";
+
+	if (!strcmp(via, "block"))
+		return &engine_block;
+	if (!strcmp(via, "bsg"))
+		return &engine_bsg;
+	if (!strcmp(via, "smq"))
+		return &engine_smq;
+	if (!strcmp(via, "bsg-uring"))
+		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
+	/* Use SG_IO on an sd node only if the depth is 1 or there is no sg node. */
+	if (dev->kind == NODE_BLOCK && (opt->depth == 1 || !dev->node[NODE_SG][0]))
+		return &engine_sd_ioctl;
+	return opt->depth > 1 ? &engine_sg_queue : &engine_sg_ioctl;
+}
+
+void run_set_type(const struct run_options *opt)
+{
+	struct device dev;
+	unsigned int i;
+
+	for (i = 0; i < opt->nr_devs; i++)
+		if (!device_try(opt->devs[i], &dev, NULL) &&
+		    !cdb_set_type(sysfs_number(dev.sysfs, "type")))
+			return;
+}
+
+static int find_devices(struct run *run, const struct run_options *opt, struct device *devs)
+{
+	const struct engine *engine;
+	unsigned int i, j;
+
+	for (i = 0; i < opt->nr_devs; i++) {
+		if (device_find(opt->devs[i], &devs[i]))
+			return EXIT_DEVICE;
+		for (j = 0; j < i; j++) {
+			if (!strcmp(devs[i].sysfs, devs[j].sysfs)) {
+				warnx("%s and %s are the same device", opt->devs[j], opt->devs[i]);
+				return EXIT_USAGE;
+			}
+		}
+		engine = choose_engine(opt, &devs[i]);
+		if (i && engine != run->engine) {
+			warnx("%s would use another path than %s: name nodes of one kind",
+			      opt->devs[i], opt->devs[0]);
+			return EXIT_USAGE;
+		}
+		run->engine = engine;
+		if (!devs[i].node[engine->node][0]) {
+			warnx("%s: has no %s node, which --via %s needs%s", opt->devs[i],
+			      node_kind_name(engine->node), engine->name,
+			      engine->node == NODE_SMQ ? " (modprobe smq_sg)" : "");
+			return EXIT_DEVICE;
+		}
+	}
+	return 0;
+}
+
+static int init_target(struct run *run, struct target *t, const struct device *dev,
+		       const struct run_options *opt)
+{
+	char disk[200];
+	__s64 n;
+
+	t->dev = dev;
+	t->limit = opt->count ? opt->count : opt->time ? ~0ULL : run->file->nr;
+	if (!dev->queue[0])
+		return 0;
+	n = sysfs_number(dev->queue, "logical_block_size");
+	t->block_size = n > 0 ? n : 0;
+	n = sysfs_number(dev->queue, "max_hw_sectors_kb");
+	t->max_transfer = n > 0 ? n << 10 : 0;
+	snprintf(disk, sizeof(disk), "%s/..", dev->queue);
+	n = sysfs_number(disk, "size");
+	t->capacity = n > 0 ? (__u64)n << 9 : 0;
+	if (run->engine == &engine_block && (!t->block_size || !t->capacity)) {
+		warnx("%s: has no medium to read or write", dev->given);
+		return EXIT_DEVICE;
+	}
+	if (opt->poll && sysfs_number(dev->queue, "io_poll") != 1) {
+		warnx("%s: --poll: the host has no poll queues (queue/io_poll is not 1)",
+		      dev->given);
+		return EXIT_DEVICE;
+	}
+	return 0;
+}
+
+static int check_cpus(const struct run *run)
+{
+	const struct cmdfile *file = run->file;
+	size_t i;
+
+	for (i = 0; i < file->nr; i++) {
+		if (file->cmds[i].cpu == CPU_ANY || CPU_ISSET(file->cmds[i].cpu, &run->cpus))
+			continue;
+		warnx("%s:%u: cpu=%d is not a CPU this process may run on", file->name,
+		      file->cmds[i].line, file->cmds[i].cpu);
+		return EXIT_USAGE;
+	}
+	return 0;
+}
+
+/* Whether target @t gets the command: a run sends all to each target. */
+static bool is_for(const struct run *run, const struct command *cmd, const struct target *t)
+{
+	return !run->by_device || &run->targets[cmd->dev] == t;
+}
+
+static int check_commands(const struct run *run, const struct target *t)
+{
+	const struct cmdfile *file = run->file;
+	const struct command *cmd;
+	const struct cdb_op *op;
+	char why[WHY_BYTES];
+	bool warned = false;
+	__u32 implied;
+	size_t i;
+
+	for (i = 0; i < file->nr; i++) {
+		cmd = &file->cmds[i];
+		if (!is_for(run, cmd, t))
+			continue;
+		if (!run->engine->check(t, cmd, why, sizeof(why))) {
+			warnx("%s:%u: %s", file->name, cmd->line, why);
+			return EXIT_USAGE;
+		}
+		op = cdb_find(cmd->cdb, cmd->cdb_len);
+		if (warned || !op || !t->block_size)
+			continue;
+		implied = cdb_block_size(op, cmd->cdb, cmd->bytes);
+		/* Eight more bytes per block are protection information. */
+		if (!implied || implied == t->block_size || implied == t->block_size + 8)
+			continue;
+		warned = true;
+		warnx("%s:%u: warning: BYTES means blocks of %u bytes, %s has %u", file->name,
+		      cmd->line, implied, t->dev->given, t->block_size);
+	}
+	return 0;
+}
+
+static bool any_changes(const struct run *run, const struct target *t)
+{
+	const struct cmdfile *file = run->file;
+	size_t i;
+
+	for (i = 0; i < file->nr; i++)
+		if (is_for(run, &file->cmds[i], t) &&
+		    cdb_changes_medium(file->cmds[i].cdb, file->cmds[i].cdb_len,
+				       file->cmds[i].dir))
+			return true;
+	return false;
+}
+
+int run_prepare(struct run *run, const struct run_options *opt,
+		const struct cmdfile *file, struct device *devs, int *taken_fds)
+{
+	unsigned int i, room;
+	int ret;
+
+	run->file = file;
+	run->depth = opt->depth;
+	run->batch = opt->batch;
+	run->nr_jobs = opt->jobs;
+	run->poll = opt->poll;
+	run->time_ns = opt->time * NS_PER_S;
+	if (opt->rate)
+		run->interval_ns = NS_PER_S / opt->rate * opt->nr_devs;
+	sched_getaffinity(0, sizeof(run->cpus), &run->cpus);
+
+	ret = find_devices(run, opt, devs);
+	if (!ret)
+		ret = check_cpus(run);
+	if (ret)
+		return ret;
+	if (opt->poll && !run->engine->polls) {
+		warnx("--poll: only --via smq, block and, on a smqsg node, bsg-uring can poll");
+		return EXIT_USAGE;
+	}
+
+	room = run->depth * (run->engine->batch_each ? 1 : opt->nr_devs);
+	if (!run->engine->sync && run->batch > room)
+		warnx("--batch %u: only %u commands are in flight (--depth), so groups have %u",
+		      run->batch, room, room);
+	run->targets = calloc(opt->nr_devs, sizeof(*run->targets));
+	if (!run->targets) {
+		warnx("no memory");
+		return EXIT_DEVICE;
+	}
+	run->nr_targets = opt->nr_devs;
+	run->by_device = opt->replay;
+	for (i = 0; i < opt->nr_devs; i++) {
+		ret = init_target(run, &run->targets[i], &devs[i], opt);
+		if (!ret)
+			ret = check_commands(run, &run->targets[i]);
+		if (!ret && any_changes(run, &run->targets[i])) {
+			run->writes = true;
+			if (take_disk(&devs[i], opt->force, &taken_fds[i]))
+				ret = EXIT_DEVICE;
+		}
+		if (ret)
+			return ret;
+	}
+	return 0;
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0
+/* sg_io run: issue the commands of a file. */
+#include <err.h>
+#include <errno.h>
+#include <scsi/smq_sg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "run.h"
+#include "signals.h"
+#include "cmdfile/dataset.h"
+#include "paths/paths.h"
+#include "workers/lane.h"
+#include "workers/workers.h"
+
+#define MAX_WORKERS	4096
+
+/*
+ * Returns the number of workers. An asynchronous engine has a worker for each job, with --depth
+ * requests for each target. A synchronous one has --depth workers for each job and target, each
+ * with one request.
+ */
+static unsigned int count_workers(const struct run *run, const struct run_options *opt)
+{
+	if (run->lanes)
+		return run->nr_lanes;
+	return run->engine->sync ? opt->jobs * opt->depth * run->nr_targets : opt->jobs;
+}
+
+static int check_size(const struct run *run, const struct run_options *opt)
+{
+	__u64 jobs = run->lanes ? run->nr_lanes : opt->jobs;
+	__u64 requests = jobs * opt->depth * run->nr_targets;
+	__u64 need = dataset_bytes(run->file->data) + requests * worker_request_bytes(run->file);
+
+	if (count_workers(run, opt) > MAX_WORKERS) {
+		warnx("--jobs, --depth and the devices make %u threads, the limit is %d",
+		      count_workers(run, opt), MAX_WORKERS);
+		return -1;
+	}
+	/* The limit does not apply to a run that checks the data: it has only --depth requests. */
+	if (run->engine == &engine_smq && !run->check &&
+	    run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
+		warnx("%s: %zu commands; --via %s needs a slot for each and --depth more, "
+		      "the limit is %u",
+		      run->file->name, run->file->nr, run->engine->name, SMQ_SG_MAX_SLOTS);
+		return -1;
+	}
+	if (need > opt->memory) {
+		warnx("data-in of %llu x %zu bytes and data-out make %llu MiB, --memory is %llu",
+		      requests, worker_request_bytes(run->file), (need >> 20) + 1,
+		      opt->memory >> 20);
+		return -1;
+	}
+	return 0;
+}
+
+/* Adds measurements of target @t. */
+static void add_share(struct result *r, unsigned int t, const struct hist *latency, double seconds)
+{
+	struct device_result *d = &r->devices[t];
+
+	hist_merge(&r->latency, latency);
+	hist_merge(&d->latency, latency);
+	if (seconds > d->seconds)
+		d->seconds = seconds;
+}
+
+static void collect_worker(const struct run *run, const struct worker *w, unsigned int nth,
+			   struct result *r)
+{
+	__u64 first = run->start_ns + run->lead_ns;
+	const struct share *s;
+	unsigned int t;
+
+	if (!w->shares) {
+		add_share(r, nth % run->nr_targets, &w->latency,
+			  w->last_ns > first ? (w->last_ns - first) / 1e9 : 0);
+		return;
+	}
+	for (t = 0; t < run->nr_targets; t++) {
+		s = &w->shares[t];
+		add_share(r, t, &s->latency, s->last_ns > first ? (s->last_ns - first) / 1e9 : 0);
+	}
+}
+
+static void collect(const struct run *run, const struct worker *workers, unsigned int nr,
+		    struct result *r)
+{
+	__u64 first = run->start_ns + run->lead_ns, last = first;
+	unsigned int i;
+
+	for (i = 0; i < nr; i++) {
+		collect_worker(run, &workers[i], i, r);
+		slowest_merge(&r->slowest, &workers[i].slowest);
+		if (!tally_merge(&r->tally, &workers[i].tally) || workers[i].tally_short)
+			r->tally_short = true;
+		if (workers[i].last_ns > last)
+			last = workers[i].last_ns;
+	}
+	slowest_sort(&r->slowest);
+	r->start_ns = first;
+	r->seconds = (last - first) / 1e9;
+	tally_sort(&r->tally);
+	for (i = 0; i < r->tally.nr; i++)
+		r->devices[r->tally.entries[i].what.device].bad += r->tally.entries[i].count;
+}
+
+static int conclude(const struct run *run, const struct result *r, bool stuck,
+		    int (*report)(const struct run *run, const struct result *r))
+{
+	int fatal = atomic_load(&run->fatal);
+	const struct device *dev = run->fatal_dev;
+	int status = report(run, r);
+
+	if (fatal)
+		warnx("%s: %s: the device is gone, the run ended early",
+		      dev ? dev->given : "device", strerror(fatal));
+	if (r->signal)
+		return EXIT_SIGNAL + r->signal;
+	if (fatal || stuck || run->lost)
+		return EXIT_DEVICE;
+	if (status)
+		return status;
+	return r->tally.bad ? EXIT_NOT_GOOD : EXIT_GOOD;
+}
+
+int run_execute(struct run *run, const struct run_options *opt,
+		int (*report)(const struct run *run, const struct result *r))
+{
+	unsigned int nr = count_workers(run, opt);
+	struct result *r = calloc(1, sizeof(*r));
+	int status = EXIT_DEVICE;
+	struct worker *workers;
+	bool stuck;
+
+	if (check_size(run, opt)) {
+		status = EXIT_USAGE;
+		goto out;
+	}
+	if (r) {
+		r->devices = calloc(run->nr_targets, sizeof(*r->devices));
+		r->slowest.entries = calloc(opt->slowest + 1, sizeof(*r->slowest.entries));
+		r->slowest.room = opt->slowest;
+	}
+	if (!r || !r->devices || !r->slowest.entries) {
+		warnx("no memory");
+		goto out;
+	}
+	run->slowest = opt->slowest;
+	run->wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (run->wake_fd < 0) {
+		warn("eventfd");
+		goto out;
+	}
+	/* Workers inherit the blocked signals, so that only the monitor gets them. */
+	signals_block();
+	workers = workers_start(run, nr);
+	if (!workers)
+		goto out_wake;
+	r->signal = monitor(run, workers, nr, &stuck);
+	if (!stuck)
+		workers_join(run, workers, nr);
+
+	r->path = run->engine->name;
+	r->opt = opt;
+	collect(run, workers, nr, r);
+	/* The reader of the output may be slow or stuck: let a signal end the program. */
+	signals_unblock();
+	status = finish_output(conclude(run, r, stuck, report));
+	tally_free(&r->tally);
+	if (stuck)	/* The kernel may still write to the workers' memory. */
+		_exit(status);
+	workers_end(run, workers, nr);
+out_wake:
+	close(run->wake_fd);
+out:
+	if (r) {
+		free(r->devices);
+		free(r->slowest.entries);
+	}
+	free(r);
+	return status;
+}
+
+static int print_result(const struct run *run, const struct result *r)
+{
+	(void)run;
+	if (r->opt->json)
+		report_json(r);
+	else
+		report_text(r);
+	return 0;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct cmdfile_options file_opt;
+	struct run_options opt;
+	struct run run = {};
+	struct cmdfile file;
+	struct device *devs;
+	int taken_fds[MAX_DEVICES];
+	int status;
+	unsigned int i;
+
+	run_parse_options(argc, argv, &opt);
+	run_set_type(&opt);
+	file_opt = (struct cmdfile_options){
+		.unchecked = opt.unchecked, .names_unchecked = true, .memory = opt.memory,
+	};
+	if (!device_comes_first(opt.devs[0]) || cmdfile_load(opt.file, &file_opt, &file))
+		return EXIT_USAGE;
+	devs = calloc(opt.nr_devs, sizeof(*devs));
+	if (!devs) {
+		cmdfile_free(&file);
+		warnx("no memory");
+		return EXIT_DEVICE;
+	}
+	memset(taken_fds, -1, sizeof(taken_fds));
+	status = run_prepare(&run, &opt, &file, devs, taken_fds);
+	if (!status)
+		status = run_execute(&run, &opt, print_result);
+	for (i = 0; i < opt.nr_devs; i++)
+		if (taken_fds[i] >= 0)
+			close(taken_fds[i]);
+	free(run.targets);
+	free(devs);
+	cmdfile_free(&file);
+	return status;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A run from its options to its result. */
+#ifndef SG_IO_RUN_H
+#define SG_IO_RUN_H
+
+#include <argp.h>
+#include <json-c/json.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "workers/engine.h"
+
+#define MAX_DEVICES	64
+#define MAX_VIAS	5
+
+struct run_options {
+	bool replay;
+	const char *via;	/* the path; NULL: the one for the given kind of node */
+	const char *vias[MAX_VIAS];	/* all paths given; @via is the first of them */
+	unsigned int nr_vias;
+	__u64 depth;
+	__u64 batch;
+	__u64 count;		/* commands of each device; 0: the file once */
+	__u64 jobs;
+	__u64 memory;		/* bytes */
+	double time;		/* seconds; 0: no end by time */
+	__u64 slowest;		/* how many of the slowest commands to list */
+	double rate;		/* commands per second; 0: no limit */
+	bool poll;
+	bool force;
+	bool unchecked;
+	bool json;
+	const char *devs[MAX_DEVICES];
+	unsigned int nr_devs;
+	const char *file;
+
+	/* only for compare */
+	bool compare;
+	__u64 rounds;
+};
+
+/* The measurements of one device. */
+struct device_result {
+	double seconds;		/* until its last command ended */
+	struct hist latency;
+	__u64 bad;
+};
+
+/* All measurements of a run. */
+struct result {
+	const char *path;
+	const struct run_options *opt;
+	double seconds;
+	struct device_result *devices;	/* opt->nr_devs of them */
+	int signal;		/* the signal that ended the run early, or 0 */
+	struct hist latency;
+	struct slowest slowest;
+	__u64 start_ns;		/* when the first command could be issued: clock_ns() */
+	struct tally tally;
+	bool tally_short;
+};
+
+/**
+ * run_execute() - issue the commands of a run that is prepared
+ * @run: prepared by run_prepare()
+ * @opt: its options
+ * @report: prints the result; returns 0, or a status that becomes the status of the run
+ *
+ * Return: the exit status. Messages have been printed.
+ */
+int run_execute(struct run *run, const struct run_options *opt,
+		int (*report)(const struct run *run, const struct result *r));
+
+/* A path by its name, of @len characters; NULL if there is none. */
+const char *run_find_path(const char *name, size_t len);
+
+/* Parse the options of the command line; exit on a usage error. */
+void run_parse_options(int argc, char **argv, struct run_options *opt);
+void compare_parse_options(int argc, char **argv, struct run_options *opt);
+
+/*
+ * Tells cdb_find() the type of the devices, before FILE is read. A device that cannot be found is
+ * left to run_prepare(), which prints the message.
+ */
+void run_set_type(const struct run_options *opt);
+
+/*
+ * Finds the devices, chooses the engine, checks the commands, and takes the disks that are written
+ * to; @taken_fds receives their files, see take_disk().
+ * Return: 0, or the exit status after one message.
+ */
+int run_prepare(struct run *run, const struct run_options *opt,
+		const struct cmdfile *file, struct device *devs, int *taken_fds);
+
+/**
+ * monitor() - watch the workers until they have finished
+ * @run: the run, started
+ * @workers: all workers of the run
+ * @nr: number of @workers
+ * @gave_up: receives true if commands were still in flight when the monitor stopped waiting
+ *
+ * Shows progress on a terminal. Signals are blocked; the monitor reads them. A signal stops the
+ * run; after a second one the monitor does not wait for commands in flight.
+ *
+ * Return: the signal that ended the run, or 0.
+ */
+int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *gave_up);
+
+void report_text(const struct result *r);
+/* The result as the JSON object that report_json() prints; the caller may add members. */
+struct json_object *report_object(const struct result *r);
+void report_print(struct json_object *o);
+/* p50, p99 and p999. */
+struct json_object *report_percentiles(const struct hist *h);
+void report_real(struct json_object *o, const char *key, double v);
+void report_json(const struct result *r);
+
+#endif

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <libsmq.h>
+#include <scsi/sg_lib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "outcome.h"
+#include "util.h"
+#include "cmdfile/cmdfile.h"
+
+#define STATUS_MASK	0x7e
+#define DRIVER_MASK	0x0f	/* old kernels have suggestions in the upper bits */
+#define DRIVER_SENSE	0x08	/* only says that there is sense data */
+
+static bool is_underrun(const struct command *cmd, const struct outcome *out)
+{
+	const struct cdb_op *op;
+
+	if (out->resid <= 0)
+		return false;
+	/* A short INQUIRY is normal, but a READ or WRITE should move all of its blocks. */
+	op = cdb_find(cmd->cdb, cmd->cdb_len);
+	return op && cdb_block_size(op, cmd->cdb, cmd->bytes);
+}
+
+/* Return: false if the command failed. */
+static bool classify(const struct command *cmd, const struct outcome *out,
+		     struct outcome_class *what)
+{
+	struct sg_scsi_sense_hdr sense;
+
+	*what = (struct outcome_class){ .error = out->error };
+	if (out->error)
+		return false;
+	what->status = out->status & STATUS_MASK;
+	what->host = out->host;
+	what->driver = out->driver & DRIVER_MASK & ~DRIVER_SENSE;
+	if (what->status == SAM_STAT_CONDITION_MET)
+		what->status = SAM_STAT_GOOD;
+	if (!what->status && !what->host && !what->driver) {
+		what->underrun = is_underrun(cmd, out);
+		return !what->underrun;
+	}
+	if (sg_scsi_normalize_sense(out->sense, out->sense_len, &sense)) {
+		what->has_sense = true;
+		what->key = sense.sense_key;
+		what->asc = sense.asc;
+		what->ascq = sense.ascq;
+	}
+	return false;
+}
+
+static bool same_class(const struct outcome_class *a, const struct outcome_class *b)
+{
+	return a->error == b->error && a->status == b->status && a->host == b->host &&
+	       a->driver == b->driver && a->has_sense == b->has_sense &&
+	       a->key == b->key && a->asc == b->asc && a->ascq == b->ascq &&
+	       a->underrun == b->underrun && a->device == b->device;
+}
+
+static bool add_entry(struct tally *t, const struct tally_entry *add)
+{
+	struct tally_entry *e;
+	unsigned int i, room;
+
+	for (i = 0; i < t->nr; i++) {
+		e = &t->entries[i];
+		if (!same_class(&e->what, &add->what))
+			continue;
+		e->count += add->count;
+		if (add->first < e->first) {
+			e->first = add->first;
+			e->line = add->line;
+		}
+		return true;
+	}
+	if (t->nr == t->room) {
+		if (t->lent)
+			return false;
+		room = t->room ? t->room * 2 : 16;
+		e = realloc(t->entries, room * sizeof(*e));
+		if (!e)
+			return false;
+		t->entries = e;
+		t->room = room;
+	}
+	t->entries[t->nr++] = *add;
+	return true;
+}
+
+void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room)
+{
+	*t = (struct tally){ .entries = entries, .room = room, .lent = true };
+}
+
+bool tally_add(struct tally *t, const struct command *cmd,
+	       const struct outcome *out, unsigned int device, __u64 sequence)
+{
+	struct tally_entry e = { .count = 1, .first = sequence, .line = cmd->line };
+
+	if (classify(cmd, out, &e.what)) {
+		t->good++;
+		return true;
+	}
+	t->bad++;
+	e.what.device = device;
+	return add_entry(t, &e);
+}
+
+bool tally_merge(struct tally *into, const struct tally *from)
+{
+	unsigned int i;
+
+	into->good += from->good;
+	into->bad += from->bad;
+	for (i = 0; i < from->nr; i++)
+		if (!add_entry(into, &from->entries[i]))
+			return false;
+	return true;
+}
+
+static int by_first(const void *a, const void *b)
+{
+	const struct tally_entry *x = a, *y = b;
+
+	if (x->first != y->first)
+		return x->first < y->first ? -1 : 1;
+	return (x->what.device > y->what.device) - (x->what.device < y->what.device);
+}
+
+void tally_sort(struct tally *t)
+{
+	if (t->nr)
+		qsort(t->entries, t->nr, sizeof(*t->entries), by_first);
+}
+
+void tally_free(struct tally *t)
+{
+	if (!t->lent)
+		free(t->entries);
+	*t = (struct tally){};
+}
+
+static const char *driver_name(unsigned int driver)
+{
+	static const char * const names[] = {
+		"DRIVER_OK", "DRIVER_BUSY", "DRIVER_SOFT", "DRIVER_MEDIA",
+		"DRIVER_ERROR", "DRIVER_INVALID", "DRIVER_TIMEOUT", "DRIVER_HARD",
+	};
+
+	return driver < ARRAY_SIZE(names) ? names[driver] : NULL;
+}
+
+/* Writes the name of a code, or @prefix and its number if it has no name. */
+static void put_code(const char *name, const char *prefix, unsigned int code,
+		     char *buf, size_t size)
+{
+	if (name)
+		snprintf(buf, size, "%s", name);
+	else
+		snprintf(buf, size, "%s%#x", prefix, code);
+}
+
+void outcome_name(const struct outcome_class *what, char *buf, size_t size)
+{
+	if (what->error)
+		put_code(strerrorname_np(what->error), "errno ", what->error, buf, size);
+	else if (what->underrun)
+		snprintf(buf, size, "UNDERRUN");
+	else if (what->status)
+		smq_status_name(what->status, buf, size);
+	else if (what->host)
+		smq_host_name(what->host, buf, size);
+	else
+		put_code(driver_name(what->driver), "driver ", what->driver, buf, size);
+}
+
+void outcome_describe(const struct outcome_class *what, char *buf, size_t size)
+{
+	char status[64], host[64], driver[64], sense[384];
+	int n;
+
+	if (what->error) {
+		outcome_name(what, status, sizeof(status));
+		snprintf(buf, size, "%s: %s", status, strerror(what->error));
+		return;
+	}
+	if (what->underrun) {
+		snprintf(buf, size,
+			 "GOOD status, but fewer bytes were moved than the CDB asks for");
+		return;
+	}
+	smq_status_name(what->status, status, sizeof(status));
+	smq_host_name(what->host, host, sizeof(host));
+	put_code(driver_name(what->driver), "driver ", what->driver, driver, sizeof(driver));
+	n = snprintf(buf, size, "%s", status);
+	if (what->host)
+		n += snprintf(buf + n, size - n, ", %s", host);
+	if (what->driver)
+		n += snprintf(buf + n, size - n, ", %s", driver);
+	if (!what->has_sense)
+		return;
+	smq_sense_text(what->key, what->asc, what->ascq, sense, sizeof(sense));
+	snprintf(buf + n, size - n, ": %s", sense);
+}

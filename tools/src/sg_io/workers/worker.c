@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine.h"
+
+#define NEVER		(~0ULL)
+#define PAGE		4096u
+
+static void run_fail(struct run *run, const struct device *dev, int error)
+{
+	int none = 0;
+
+	if (atomic_compare_exchange_strong(&run->fatal, &none, error))
+		run->fatal_dev = dev;
+	atomic_store(&run->stop, true);
+}
+
+void worker_done(struct worker *w, struct request *rq)
+{
+	unsigned int device = rq->target - w->run->targets;
+	struct share *share = w->shares ? &w->shares[device] : NULL;
+	const struct outcome *out = &rq->out;
+	__u64 now = clock_ns(), bad;
+
+	hist_add(share ? &share->latency : &w->latency, now - rq->submit_ns);
+	if (share)
+		share->last_ns = now;
+	bad = w->tally.bad;
+	if (!tally_add(&w->tally, rq->cmd, out, device, rq->sequence))
+		w->tally_short = true;
+	slowest_add(&w->slowest, &(struct slow){
+		.ns = now - rq->submit_ns, .issued_ns = rq->submit_ns, .cmd = rq->cmd,
+		.device = device, .bad = w->tally.bad != bad,
+	});
+	if (w->run->check && w->tally.bad == bad)
+		w->run->check(w->run, rq);
+	/* Without its device the run cannot continue. */
+	if (out->error == ENODEV || out->error == ENXIO)
+		run_fail(w->run, rq->target->dev, out->error);
+
+	if (w->ended)
+		w->ended(w, rq);
+	rq->cmd = NULL;
+	rq->in_flight = false;
+	w->free[w->nr_free++] = rq;
+	w->in_flight--;
+	w->full = false;
+	w->last_ns = now;
+	atomic_store_explicit(&w->done, w->tally.good + w->tally.bad, memory_order_relaxed);
+	atomic_store_explicit(&w->bad, w->tally.bad, memory_order_relaxed);
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
+}
+
+void worker_failed(struct worker *w, struct request *rq, int error)
+{
+	rq->out = (struct outcome){ .error = error };
+	worker_done(w, rq);
+}
+
+void worker_refused(struct worker *w, struct request *rq)
+{
+	if (w->in_flight == 1) {
+		worker_failed(w, rq, EAGAIN);
+		return;
+	}
+	/* The request keeps its command; fill() or the lane issues it again. */
+	rq->in_flight = false;
+	w->free[w->nr_free++] = rq;
+	w->in_flight--;
+	w->full = true;
+	/* @full does not suffice: a later completion in the same reap clears it. */
+	w->refused = true;
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+}
+
+/* Takes the next command of the request's target; returns false if there is none left. */
+static bool take_command(struct worker *w, struct request *rq)
+{
+	const struct run *run = w->run;
+	struct target *t = rq->target;
+
+	rq->sequence = atomic_fetch_add_explicit(&t->next, 1, memory_order_relaxed);
+	if (rq->sequence >= t->limit)
+		return false;
+	rq->cmd = &run->file->cmds[rq->sequence % run->file->nr];
+	rq->due_ns = run->start_ns + (__u64)(rq->sequence * run->interval_ns);
+	return true;
+}
+
+static void submit(struct worker *w)
+{
+	if (w->queued && w->run->engine->submit)
+		w->run->engine->submit(w);
+	w->queued = 0;
+}
+
+bool worker_move(struct worker *w, int cpu)
+{
+	cpu_set_t set;
+	int error;
+
+	/* Submit queued commands first: they are to be issued on the present CPU. */
+	submit(w);
+	CPU_ZERO(&set);
+	if (cpu != CPU_ANY)
+		CPU_SET(cpu, &set);
+	error = pthread_setaffinity_np(pthread_self(), sizeof(set),
+				       cpu == CPU_ANY ? &w->run->cpus : &set);
+	if (error) {
+		errno = error;
+		return false;
+	}
+	w->cpu = cpu;
+	return true;
+}
+
+static void issue(struct worker *w, struct request *rq)
+{
+	const struct run *run = w->run;
+	__u64 now;
+
+	w->in_flight++;
+	rq->in_flight = true;
+	now = clock_ns();
+	rq->submit_ns = now;
+	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+	if (rq->cmd->cpu != w->cpu && !worker_move(w, rq->cmd->cpu)) {
+		worker_failed(w, rq, errno);
+		return;
+	}
+	run->engine->queue(w, rq);
+	if (++w->queued >= run->batch * (run->engine->batch_each ? run->nr_targets : 1))
+		submit(w);
+}
+
+/*
+ * Gives commands to the free requests. Removes a request from the free list if no command is left
+ * for it. Return: when the next command is due; NEVER if no command waits for its time.
+ */
+static __u64 fill(struct worker *w)
+{
+	struct run *run = w->run;
+	unsigned int i, nr = w->nr_free;
+	struct request **requests = w->free;
+	__u64 now = clock_ns(), next = NEVER;
+	struct request *rq;
+
+	/* queue() may end a command at once, which frees its request: collect free ones anew. */
+	w->free = w->scratch;
+	w->scratch = requests;
+	w->nr_free = 0;
+	for (i = 0; i < nr; i++) {
+		rq = requests[i];
+		if (atomic_load_explicit(&run->stop, memory_order_relaxed) ||
+		    (run->stop_at_ns && now >= run->stop_at_ns))
+			continue;
+		if (w->full && w->in_flight) {
+			w->free[w->nr_free++] = rq;
+			continue;
+		}
+		if (!rq->cmd && !take_command(w, rq))
+			continue;
+		if (rq->due_ns > now) {
+			if (rq->due_ns < next)
+				next = rq->due_ns;
+			w->free[w->nr_free++] = rq;
+			continue;
+		}
+		issue(w, rq);
+		now = rq->submit_ns;
+	}
+	return next;
+}
+
+static void sleep_until(__u64 when_ns)
+{
+	struct timespec ts = {
+		.tv_sec = when_ns / NS_PER_S, .tv_nsec = when_ns % NS_PER_S,
+	};
+
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+}
+
+static void work(struct worker *w)
+{
+	const struct run *run = w->run;
+	__u64 next, now, wait;
+	unsigned int min;
+
+	while (w->nr_free || w->in_flight) {
+		next = fill(w);
+		wait = SLICE_NS;
+		if (next != NEVER) {
+			now = clock_ns();
+			wait = next <= now ? 0 : next - now;
+			if (wait > SLICE_NS)
+				wait = SLICE_NS;
+			if (!w->in_flight && wait)
+				sleep_until(now + wait);
+		} else if (w->nr_free && !w->full) {
+			wait = 0;
+		}
+		if (!w->in_flight)
+			continue;
+		min = 1;
+		if (!w->nr_free && run->batch < w->in_flight)
+			min = run->batch;
+		w->queued = 0;
+		run->engine->reap(w, min, wait);
+	}
+}
+
+void worker_work(struct worker *w)
+{
+	if (w->work)
+		w->work(w);
+	else
+		work(w);
+	atomic_store(&w->finished, true);
+	eventfd_write(w->run->wake_fd, 1);
+}
+
+size_t worker_request_bytes(const struct cmdfile *file)
+{
+	return (file->max_in + PAGE - 1) & ~(size_t)(PAGE - 1);
+}
+
+int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr)
+{
+	size_t each = worker_request_bytes(run->file);
+	unsigned int i;
+
+	w->run = run;
+	w->cpu = CPU_ANY;
+	w->nr_requests = nr * (run->engine->sync ? 1 : run->depth);
+	w->requests = calloc(w->nr_requests, sizeof(*w->requests));
+	w->free = calloc(w->nr_requests, sizeof(struct request *));
+	w->scratch = calloc(w->nr_requests, sizeof(struct request *));
+	if (!w->requests || !w->free || !w->scratch)
+		return -ENOMEM;
+	if (nr > 1 && !w->shares) {
+		w->shares = calloc(nr, sizeof(*w->shares));
+		if (!w->shares)
+			return -ENOMEM;
+	}
+	if (each) {
+		w->buffer_bytes = each * w->nr_requests;
+		/* Populated now, so that there are no page faults while commands are in flight. */
+		w->buffers = mmap(NULL, w->buffer_bytes, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		if (w->buffers == MAP_FAILED) {
+			w->buffers = NULL;
+			return -ENOMEM;
+		}
+	}
+	for (i = 0; i < w->nr_requests; i++) {
+		w->requests[i].index = i;
+		w->requests[i].target = &first[i % nr];
+		if (each)
+			w->requests[i].in = (char *)w->buffers + i * each;
+		w->free[w->nr_free++] = &w->requests[i];
+	}
+	return 0;
+}
+
+void worker_exit(struct worker *w)
+{
+	if (w->priv)
+		w->run->engine->close(w);
+	if (w->buffers)
+		munmap(w->buffers, w->buffer_bytes);
+	free(w->requests);
+	free(w->free);
+	free(w->scratch);
+	if (!w->lane)
+		free(w->shares);
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* A worker: a thread or process that keeps commands in flight. A run: what all workers share. */
+#ifndef SG_IO_WORKER_H
+#define SG_IO_WORKER_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "hist.h"
+#include "outcome.h"
+#include "slowest.h"
+#include "cmdfile/cmdfile.h"
+#include "device/device.h"
+
+#define NS_PER_S	1000000000ULL
+/* The longest time for which a worker waits before it checks run.stop again. */
+#define SLICE_NS	(NS_PER_S / 10)
+
+struct target {
+	const struct device *dev;
+	__u32 block_size;		/* logical, 0: not known */
+	__u64 capacity;			/* bytes of the disk, 0: not known */
+	__u64 max_transfer;		/* bytes of one command, 0: not known */
+	__u64 limit;			/* commands to issue */
+	char apart[64];			/* gives @next its own cache line: all workers write it */
+	atomic_ullong next;		/* sequence number of the next command */
+};
+
+struct worker;
+struct request;
+struct lane;
+
+struct run {
+	const struct engine *engine;
+	const struct cmdfile *file;
+	struct target *targets;
+	unsigned int nr_targets;
+	unsigned int depth;		/* of each job on each target */
+	unsigned int batch;
+	unsigned int nr_jobs;
+	bool poll;
+	unsigned int slowest;		/* how many of the slowest commands to note */
+	bool by_device;			/* a target gets the commands with its index in dev */
+	bool writes;			/* some command changes the medium */
+	double interval_ns;		/* between commands of one target, 0: no pacing */
+	__u64 time_ns;			/* 0: no end by time */
+	cpu_set_t cpus;			/* CPUs on which sg_io may run */
+	struct lane *lanes;		/* of a replay: each has a worker; NULL: no replay */
+	unsigned int nr_lanes;
+	__u64 lead_ns;			/* of a replay: from start_ns to time 0 of FILE */
+	/* Checks the data of a command that did not fail. Several workers may call it at once. */
+	void (*check)(struct run *run, const struct request *rq);
+	void *check_arg;
+
+	pthread_barrier_t ready;	/* threads wait here for the start */
+	__u64 start_ns;
+	__u64 stop_at_ns;		/* 0: never */
+	int wake_fd;			/* eventfd: a worker has finished */
+	atomic_bool stop;
+	bool lost;			/* a process ended before its commands did */
+	atomic_int fatal;		/* errno that ends the run */
+	const struct device *fatal_dev;	/* the device with that error */
+};
+
+struct request {
+	struct target *target;
+	unsigned int index;		/* in the worker */
+	const struct command *cmd;	/* NULL: the request has no command */
+	__u64 sequence;
+	__u64 due_ns;
+	__u64 submit_ns;
+	bool in_flight;
+	bool overtaken;			/* of a replay: its command was counted as overtaken */
+	void *in;			/* data-in buffer, page aligned */
+	struct outcome out;
+};
+
+/* A worker's measurements of one of its targets. */
+struct share {
+	struct hist latency;
+	__u64 last_ns;			/* when its last command ended */
+};
+
+struct worker {
+	struct run *run;
+	pthread_t thread;
+	pid_t pid;			/* its process; 0: a thread, or the process was reaped */
+	void *priv;			/* private data of the engine */
+	struct request *requests;
+	unsigned int nr_requests;
+	struct request **free;
+	struct request **scratch;
+	unsigned int nr_free;
+	unsigned int in_flight;
+	unsigned int queued;		/* commands queued since the last submit */
+	bool full;			/* the path has no room until a command ends */
+	int cpu;			/* the CPU to which the worker is pinned, or CPU_ANY */
+	bool refused;			/* a request in @free has a command to queue again */
+	void (*work)(struct worker *w);	/* lane_work() of a replay; NULL: work() of worker.c */
+	struct lane *lane;		/* of a replay */
+	/* Called when a command has ended, before its request is free; NULL: nobody asks. */
+	void (*ended)(struct worker *w, const struct request *rq);
+	void *buffers;
+	size_t buffer_bytes;
+
+	struct share *shares;		/* by target; NULL: @latency has all commands */
+	struct hist latency;		/* empty if there are @shares */
+	struct tally tally;
+	struct slowest slowest;		/* in memory that follows all workers */
+	bool tally_short;		/* the tally has no entry for some outcomes */
+	__u64 last_ns;			/* when its last command ended */
+
+	/* The monitor reads these. */
+	atomic_ullong done;
+	atomic_ullong bad;
+	atomic_ullong progress_ns;
+	atomic_uint busy;
+	atomic_bool finished;
+};
+
+static inline __u64 clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+/* The bytes that a request needs for data-in, rounded up to pages. */
+size_t worker_request_bytes(const struct cmdfile *file);
+
+/**
+ * worker_init() - allocate requests and buffers; the caller opens the engine
+ * @w: zeroed
+ * @run: the run
+ * @first: the worker's first target
+ * @nr: number of the worker's targets
+ *
+ * Return: 0 or -ENOMEM.
+ */
+int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr);
+/* A worker's main function, from the start of the run to the worker's end. */
+void worker_work(struct worker *w);
+/*
+ * Pins the worker to @cpu; with CPU_ANY it may run on all of the run's CPUs. If that fails, sets
+ * errno and returns false.
+ */
+bool worker_move(struct worker *w, int cpu);
+/* Frees the memory of worker_init() and of the engine, but not the tally. */
+void worker_exit(struct worker *w);
+
+/* For engines: the command of @rq has ended, with the outcome rq->out. */
+void worker_done(struct worker *w, struct request *rq);
+/* The same for a command that did not reach the device. */
+void worker_failed(struct worker *w, struct request *rq, int error);
+
+/*
+ * For engines: the path has no room for the command of @rq (EAGAIN). The worker queues it again
+ * when another command has ended. If no other one is in flight, the command fails.
+ */
+void worker_refused(struct worker *w, struct request *rq);
+
+#endif
