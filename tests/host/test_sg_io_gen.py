@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """sg_io gen: its CDBs are compared with those of an independent encoder; ranges and limits."""
 
+import collections
 import json
+import math
 import subprocess
 
 import pytest
@@ -133,6 +135,83 @@ def test_random_lbas_stay_in_the_range_of_a_sequence():
     assert max(lbas("--op", "read10", "--blocks", "8", "--count", "100", "--random", "1")) <= 792
 
 
+def opcodes(*args):
+    return [line[:2] for line in lines(*args)]
+
+
+def test_a_mix_has_its_shares():
+    args = ("--op", "read10:70,write10:25,tur:5", "--count", "4000", "--pattern", "zero")
+    got = opcodes(*args)
+    # Three standard deviations are below 90.
+    for opcode, share in (("28", 2800), ("2a", 1000), ("00", 200)):
+        assert abs(got.count(opcode) - share) < 90
+    # Neighbours are drawn independently: after a READ 70 % are READs.
+    pairs = sum(a == b == "28" for a, b in zip(got, got[1:]))
+    assert abs(pairs - 0.7 * 2800) < 120
+    assert {line.split(" ", 1)[1] for line in lines(*args)} == {
+        "in 512", "out 512 pattern=zero", "none 0"}
+    # Without shares all are equal.
+    assert abs(opcodes("--op", "read10,write10", "--count", "4000").count("28") - 2000) < 100
+
+
+def sizes(*args):
+    return [int(line.split()[2]) for line in lines("--op", "read10", *args)]
+
+
+def test_a_mix_of_sizes():
+    got = sizes("--size", "4k:3,64k", "--count", "4000")
+    assert abs(got.count(4096) - 3000) < 90 and set(got) == {4096, 65536}
+    assert sizes("--blocks", "1,2", "--count", "50") == sizes("--size", "512,1k", "--count", "50")
+    assert sizes("--size", "4k", "--block-size", "4096") == [4096]
+
+
+def test_a_sequence_of_a_mix_has_no_gaps():
+    args = ("--op", "read10", "--blocks", "1,8,128", "--range", "100:5000", "--count", "1000")
+    at = 100
+    for lba, size in zip(lbas(*args), sizes(*args[2:])):
+        if at + size // 512 > 5001:
+            at = 100
+        assert lba == at
+        at = lba + size // 512
+
+
+def test_random_places_of_a_mix_have_room_for_each_size():
+    args = ("--op", "read10", "--blocks", "8,64", "--range", "1000:2000", "--count", "3000",
+            "--random", "1")
+    assert set(lbas(*args)) == set(range(1000, 1000 + 1001 - 63, 8))
+
+
+@pytest.mark.parametrize("s", [0.8, 1, 1.2, 2])
+@pytest.mark.parametrize("nr", [3, 1000, 1 << 40])
+def test_hot_spot(s, nr):
+    """The most popular places have as many commands as Zipf's law says; hot places are apart."""
+    count = 20000
+    got = lbas("--op", "read16", "--zipf", str(s), "--random", "7", "--count", str(count),
+               "--range", f"5:{5 + nr - 1}")
+    assert min(got) >= 5 and max(got) < 5 + nr
+    found = collections.Counter(got).most_common(2)
+    # The sum for ranks over 1000 is nearly an integral.
+    tail = math.log(nr / 1000) if s == 1 else (nr ** (1 - s) - 1000 ** (1 - s)) / (1 - s)
+    whole = sum(k ** -s for k in range(1, min(nr, 1000) + 1)) + (tail if nr > 1000 else 0)
+    for rank in (1, 2):
+        want = count * rank ** -s / whole
+        if want > 300:
+            assert abs(found[rank - 1][1] - want) < 4.5 * want ** 0.5
+            continue
+        assert found[rank - 1][1] < 400
+    if nr > 3 and count / whole > 300:
+        assert abs(found[0][0] - found[1][0]) > nr / 4
+
+
+def test_streams_go_on_in_turn():
+    """Three sequences: each in its third of the range, from its beginning again at its end."""
+    got = lbas("--op", "read10", "--blocks", "4", "--streams", "3", "--range", "100:129",
+               "--count", "12")
+    assert got == [100, 108, 116, 104, 112, 120, 100, 108, 124, 104, 112, 116]
+    # Without a range, there is room for all commands.
+    assert max(lbas("--op", "read10", "--streams", "2", "--count", "8")) == 7
+
+
 def test_numbers_may_have_a_suffix():
     assert lbas("--op", "read16", "--range", "1M:2G", "--blocks", "1k", "--count", "2") == [
         1 << 20, (1 << 20) + 1024]
@@ -179,6 +258,23 @@ BAD = [
     (["--op", "read16", "--range", "0:16777216T"], "is not FIRST:LAST"),
     (["--op", "read10", "--blocks", "8", "--range", "0:6"],
      "--range: 0 to 6 has no room for 8 blocks"),
+    (["--op", "read10:0"], "--op: '0' is no number from 1 to 1000000"),
+    (["--op", "read10,"], "--op: '' is not known"),
+    (["--op", ",".join(["tur"] * 17)], "--op: more than 16"),
+    (["--op", "read10", "--blocks", "8:x"], "--blocks: 'x' is no number"),
+    (["--op", "read10,read6", "--blocks", "8,300"],
+     "--blocks: 300 is over the limit of READ(6), 256"),
+    (["--op", "read10,read6", "--range", "0:2097152"],
+     "--range: LBA 2097152 is over the limit of READ(6), 2097151"),
+    (["--op", "read10", "--size", "4k", "--blocks", "8"], "--blocks and --size exclude"),
+    (["--op", "read10", "--size", "1000"], "--size: 1000 is no multiple of the block size, 512"),
+    (["--op", "tur", "--size", "4k"], "--size: TEST UNIT READY moves no blocks"),
+    (["--op", "read10", "--zipf", "1"], "--zipf needs --random SEED"),
+    (["--op", "read10", "--zipf", "0", "--random", "1"], "--zipf: '0' is no number"),
+    (["--op", "read10", "--streams", "2", "--random", "1"], "exclude each other"),
+    (["--op", "tur", "--streams", "2"], "--streams: TEST UNIT READY has no LBA"),
+    (["--op", "read10", "--streams", "4", "--blocks", "8", "--range", "0:30"],
+     "--streams: 0 to 30 has no room for 4 of 8 blocks"),
     (["--op", "read10", "--block-size", "0"], "--block-size: '0' is no number from 1"),
     (["--op", "read10", "--random", "-1"], "--random: '-1' is no number"),
     (["--op", "read10", "--pattern", "zero"], "--pattern: READ(10) has no data-out"),
