@@ -12,6 +12,7 @@ def test_refused_commands_are_sent_again(commands, depth, room, targets):
     """Each command ends exactly once, on its device, and counts as overtaken at most once."""
     program = part("sg_io_lane", "workers/lane.c", "workers/conflicts.c",
                    "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
+                   "workers/log_ring.c",
                    "cmdfile/cdb.c", "util.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, str(commands), str(depth), str(room), str(targets))

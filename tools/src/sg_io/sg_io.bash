@@ -59,7 +59,7 @@ _sg_io_files() {
 # _sg_io_value COMMAND OPTION WORD: offers the values of an option that begin with WORD.
 _sg_io_value() {
 	local list=''
-	if [[ $2 == --output || $2 == --svg ]]; then
+	if [[ $2 == @(--output|--svg|--log) ]]; then
 		_sg_io_files "$3"
 		return
 	fi

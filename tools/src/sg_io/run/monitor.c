@@ -112,7 +112,24 @@ static bool give_up(struct watch *w, int signals)
 	return stuck || signals > 1;
 }
 
-int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *gave_up)
+/* Prints and writes what is due. Returns how long to wait for the next time, in ms. */
+static int tick(struct watch *w, const struct monitor_output *out)
+{
+	__u64 now = clock_ns(), wait = TICK_MS * 1000000ULL, next;
+
+	if (w->terminal && now - w->last_ns >= TICK_MS * 1000000ULL)
+		show_progress(w, now);
+	if (out->log && log_write(out->log, w->run, out->opt, w->nr))
+		wait = 0;
+	if (out->intervals) {
+		next = intervals_tick(out->intervals, now);
+		wait = next < wait ? next : wait;
+	}
+	return (wait + 999999) / 1000000;
+}
+
+int monitor(struct run *run, const struct monitor_output *out, struct worker *workers,
+	    unsigned int nr, bool *gave_up)
 {
 	struct watch w = {
 		.run = run, .workers = workers, .nr = nr,
@@ -128,7 +145,7 @@ int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *gave
 	fds[1].fd = signals_open();
 	*gave_up = false;
 	while (count_finished(&w) < nr) {
-		poll(fds, 2, TICK_MS);
+		poll(fds, 2, tick(&w, out));
 		if (fds[0].revents)
 			eventfd_read(run->wake_fd, &wakes);
 		number = signals_take(fds[1].fd);
@@ -137,8 +154,6 @@ int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *gave
 			signals++;
 			atomic_store(&run->stop, true);
 		}
-		if (w.terminal && clock_ns() - w.last_ns >= TICK_MS * 1000000ULL)
-			show_progress(&w, clock_ns());
 		if (give_up(&w, signals)) {
 			*gave_up = true;
 			atomic_store(&run->stop, true);

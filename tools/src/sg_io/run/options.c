@@ -9,12 +9,13 @@
 enum {
 	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
 	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
-	OPT_SLOWEST,
+	OPT_SLOWEST, OPT_RAMP, OPT_INTERVAL, OPT_LOG,
 };
 
 #define PATHS		"sg, bsg, bsg-uring, smq or block"
 #define MAX_ROUNDS	1000
-#define MAX_OWN		3	/* the most options in run_options or compare_options */
+#define INTERVAL_MIN	0.01	/* seconds */
+#define MAX_OWN		6	/* the most options in run_options or compare_options */
 
 /* The old name of the path smq, whose slots have the same gain now. */
 #define OLD_SMQ		"smq-held"
@@ -47,6 +48,12 @@ static const struct argp_option common[] = {
 static const struct argp_option run_options[] = {
 	{ "via", OPT_VIA, "PATH", 0,
 	  "The path, see below (the path of the kind of node given)", 1 },
+	{ "ramp", OPT_RAMP, "SECONDS", 0,
+	  "Do not count commands that end in this time, which comes before --time", 2 },
+	{ "interval", OPT_INTERVAL, "SECONDS", 0,
+	  "Print a line for each such time while the run lasts, with --json a JSON object", 3 },
+	{ "log", OPT_LOG, "FILE", 0,
+	  "Write a line of CSV for each command: times, device, line, result", 3 },
 	{ "slowest", OPT_SLOWEST, "N", 0, "List the N slowest commands with their lines", 3 },
 	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 3 },
 	{ 0 }
@@ -188,6 +195,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_TIME:
 		o->time = option_seconds(state, "--time", arg);
+		return 0;
+	case OPT_RAMP:
+		o->ramp = option_seconds(state, "--ramp", arg);
+		return 0;
+	case OPT_INTERVAL:
+		o->interval = option_seconds(state, "--interval", arg);
+		if (o->interval < INTERVAL_MIN)
+			argp_error(state, "--interval: '%s' is below %g s", arg, INTERVAL_MIN);
+		return 0;
+	case OPT_LOG:
+		o->log = arg;
 		return 0;
 	case OPT_RATE:
 		o->rate = option_real(state, "--rate", arg, 1e9, "");

@@ -184,6 +184,7 @@ int run_prepare(struct run *run, const struct run_options *opt,
 	run->nr_jobs = opt->jobs;
 	run->poll = opt->poll;
 	run->time_ns = opt->time * NS_PER_S;
+	run->ramp_ns = opt->ramp * NS_PER_S;
 	if (opt->rate)
 		run->interval_ns = NS_PER_S / opt->rate * opt->nr_devs;
 	sched_getaffinity(0, sizeof(run->cpus), &run->cpus);

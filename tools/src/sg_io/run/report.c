@@ -43,8 +43,7 @@ static void print_devices(const struct result *r)
 	}
 }
 
-/* The name of a command, or its opcode if it is not known. */
-static void put_name(const struct command *cmd, char *buf, size_t size)
+void report_name(const struct command *cmd, char *buf, size_t size)
 {
 	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
 
@@ -67,7 +66,7 @@ static void print_slowest(const struct result *r)
 
 	puts("slowest commands:");
 	for (s = r->slowest.entries; s < r->slowest.entries + r->slowest.nr; s++) {
-		put_name(s->cmd, name, sizeof(name));
+		report_name(s->cmd, name, sizeof(name));
 		printf("  %.1f us: line %u on %s, %s, issued after %.6f s%s\n", s->ns / 1e3,
 		       s->cmd->line, r->opt->devs[s->device], name, issued(r, s),
 		       s->bad ? ", not good" : "");
@@ -90,6 +89,9 @@ void report_text(const struct result *r)
 	       hist_percentile(&r->latency, 990) / 1e3,
 	       hist_percentile(&r->latency, 999) / 1e3, r->latency.max / 1e3);
 	printf("status: %llu good, %llu not good\n", t->good, t->bad);
+	if (r->opt->ramp)
+		printf("not counted: %llu commands that ended in the first %g s\n", r->uncounted,
+		       r->opt->ramp);
 	for (i = 0; i < t->nr; i++) {
 		outcome_describe(&t->entries[i].what, text, sizeof(text));
 		printf("  %llu x %s; first at line %u%s%s\n", t->entries[i].count, text,
@@ -219,7 +221,7 @@ static struct json_object *slowest_json(const struct result *r)
 		json_object_object_add(o, "ns", json_object_new_uint64(s->ns));
 		add_text(o, "device", r->opt->devs[s->device]);
 		json_object_object_add(o, "line", json_object_new_uint64(s->cmd->line));
-		put_name(s->cmd, name, sizeof(name));
+		report_name(s->cmd, name, sizeof(name));
 		add_text(o, "command", name);
 		report_real(o, "issued", issued(r, s));
 		json_object_object_add(o, "good", json_object_new_boolean(!s->bad));
@@ -255,6 +257,8 @@ struct json_object *report_object(const struct result *r)
 	json_object_object_add(o, "devices", devices_json(r));
 	if (r->opt->slowest)
 		json_object_object_add(o, "slowest", slowest_json(r));
+	if (r->opt->ramp)
+		json_object_object_add(o, "uncounted", json_object_new_uint64(r->uncounted));
 	json_object_object_add(o, "interrupted", json_object_new_boolean(r->signal));
 	return o;
 }

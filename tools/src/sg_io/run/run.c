@@ -69,10 +69,16 @@ static void add_share(struct result *r, unsigned int t, const struct hist *laten
 		d->seconds = seconds;
 }
 
+/* When the first command could end that counts. */
+static __u64 counted_from(const struct run *run)
+{
+	return run->start_ns + run->lead_ns + run->ramp_ns;
+}
+
 static void collect_worker(const struct run *run, const struct worker *w, unsigned int nth,
 			   struct result *r)
 {
-	__u64 first = run->start_ns + run->lead_ns;
+	__u64 first = counted_from(run);
 	const struct share *s;
 	unsigned int t;
 
@@ -90,19 +96,20 @@ static void collect_worker(const struct run *run, const struct worker *w, unsign
 static void collect(const struct run *run, const struct worker *workers, unsigned int nr,
 		    struct result *r)
 {
-	__u64 first = run->start_ns + run->lead_ns, last = first;
+	__u64 first = counted_from(run), last = first;
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
 		collect_worker(run, &workers[i], i, r);
 		slowest_merge(&r->slowest, &workers[i].slowest);
+		r->uncounted += workers[i].uncounted;
 		if (!tally_merge(&r->tally, &workers[i].tally) || workers[i].tally_short)
 			r->tally_short = true;
 		if (workers[i].last_ns > last)
 			last = workers[i].last_ns;
 	}
 	slowest_sort(&r->slowest);
-	r->start_ns = first;
+	r->start_ns = run->start_ns + run->lead_ns;
 	r->seconds = (last - first) / 1e9;
 	tally_sort(&r->tally);
 	for (i = 0; i < r->tally.nr; i++)
@@ -128,12 +135,25 @@ static int conclude(const struct run *run, const struct result *r, bool stuck,
 	return r->tally.bad ? EXIT_NOT_GOOD : EXIT_GOOD;
 }
 
+/* Opens the file of --log, and gives all workers a way to it. */
+static int open_log(struct run *run, struct monitor_output *out, unsigned int nr)
+{
+	run->logs = log_rings_new(nr, run->wake_fd);
+	if (!run->logs) {
+		warnx("--log: no memory");
+		return -1;
+	}
+	out->log = log_open(out->opt->log);
+	return out->log ? 0 : -1;
+}
+
 int run_execute(struct run *run, const struct run_options *opt,
 		int (*report)(const struct run *run, const struct result *r))
 {
 	unsigned int nr = count_workers(run, opt);
 	struct result *r = calloc(1, sizeof(*r));
 	int status = EXIT_DEVICE;
+	struct monitor_output out = { .opt = opt };
 	struct worker *workers;
 	bool stuck;
 
@@ -156,26 +176,41 @@ int run_execute(struct run *run, const struct run_options *opt,
 		warn("eventfd");
 		goto out;
 	}
+	if (opt->log && open_log(run, &out, nr))
+		goto out_wake;
 	/* Workers inherit the blocked signals, so that only the monitor gets them. */
 	signals_block();
 	workers = workers_start(run, nr);
 	if (!workers)
 		goto out_wake;
-	r->signal = monitor(run, workers, nr, &stuck);
+	if (opt->interval)
+		out.intervals = intervals_new(run, opt, workers, nr);
+	r->signal = monitor(run, &out, workers, nr, &stuck);
 	if (!stuck)
 		workers_join(run, workers, nr);
+	while (out.log && log_write(out.log, run, opt, nr))
+		;
 
 	r->path = run->engine->name;
 	r->opt = opt;
 	collect(run, workers, nr, r);
 	/* The reader of the output may be slow or stuck: let a signal end the program. */
 	signals_unblock();
+	if (out.intervals)
+		intervals_end(out.intervals);
 	status = finish_output(conclude(run, r, stuck, report));
+	if (out.log && log_close(out.log, opt->log) && status == EXIT_GOOD)
+		status = EXIT_DEVICE;
+	out.log = NULL;
 	tally_free(&r->tally);
 	if (stuck)	/* The kernel may still write to the workers' memory. */
 		_exit(status);
 	workers_end(run, workers, nr);
 out_wake:
+	if (out.log)
+		fclose(out.log);
+	intervals_free(out.intervals);
+	log_rings_free(run->logs);
 	close(run->wake_fd);
 out:
 	if (r) {

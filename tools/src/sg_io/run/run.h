@@ -26,6 +26,9 @@ struct run_options {
 	double time;		/* seconds; 0: no end by time */
 	__u64 slowest;		/* how many of the slowest commands to list */
 	double rate;		/* commands per second; 0: no limit */
+	double ramp;		/* seconds before the first command that counts */
+	double interval;	/* seconds between lines; 0: no lines */
+	const char *log;	/* the file of the log; NULL: none */
 	bool poll;
 	bool force;
 	bool unchecked;
@@ -58,6 +61,7 @@ struct result {
 	__u64 start_ns;		/* when the first command could be issued: clock_ns() */
 	struct tally tally;
 	bool tally_short;
+	__u64 uncounted;	/* commands that ended in the ramp */
 };
 
 /**
@@ -92,20 +96,50 @@ void run_set_type(const struct run_options *opt);
 int run_prepare(struct run *run, const struct run_options *opt,
 		const struct cmdfile *file, struct device *devs, int *taken_fds);
 
+struct intervals;
+
+struct monitor_output {
+	const struct run_options *opt;
+	FILE *log;			/* NULL: no --log */
+	struct intervals *intervals;	/* NULL: no --interval */
+};
+
 /**
  * monitor() - watch the workers until they have finished
  * @run: the run, started
+ * @out: what is printed and written while it lasts
  * @workers: all workers of the run
  * @nr: number of @workers
  * @gave_up: receives true if commands were still in flight when the monitor stopped waiting
  *
- * Shows progress on a terminal. Signals are blocked; the monitor reads them. A signal stops the
- * run; after a second one the monitor does not wait for commands in flight.
+ * Shows progress on a terminal, prints the lines of --interval, and writes the log. Signals are
+ * blocked; the monitor reads them. A signal stops the run; after a second one the monitor does not
+ * wait for commands in flight.
  *
  * Return: the signal that ended the run, or 0.
  */
-int monitor(struct run *run, struct worker *workers, unsigned int nr, bool *gave_up);
+int monitor(struct run *run, const struct monitor_output *out, struct worker *workers,
+	    unsigned int nr, bool *gave_up);
 
+/* The lines of --interval. Return: for intervals_free(); NULL without memory. */
+struct intervals *intervals_new(const struct run *run, const struct run_options *opt,
+				const struct worker *workers, unsigned int nr);
+void intervals_free(struct intervals *it);
+/* Prints a line if one is due at @now. Return: ns until the next one is. */
+__u64 intervals_tick(struct intervals *it, __u64 now);
+/* Prints a line for the commands after the last line, if there are any. */
+void intervals_end(struct intervals *it);
+
+/* Opens the log and writes its head; NULL after one message. */
+FILE *log_open(const char *name);
+/* Writes what the @nr workers have added to their logs. Return: whether there may be more. */
+bool log_write(FILE *log, const struct run *run, const struct run_options *opt,
+	       unsigned int nr);
+/* Return: 0, or EXIT_DEVICE after one message: not all could be written. */
+int log_close(FILE *log, const char *name);
+
+/* The name of a command, or its opcode if it is not known. */
+void report_name(const struct command *cmd, char *buf, size_t size);
 void report_text(const struct result *r);
 /* The result as the JSON object that report_json() prints; the caller may add members. */
 struct json_object *report_object(const struct result *r);

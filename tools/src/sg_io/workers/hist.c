@@ -12,6 +12,29 @@ void hist_merge(struct hist *into, const struct hist *from)
 		into->max = from->max;
 }
 
+void hist_merge_live(struct hist *into, const struct hist *from)
+{
+	unsigned int i;
+	__u64 n;
+
+	for (i = 0; i < HIST_BUCKETS; i++) {
+		n = __atomic_load_n(&from->bucket[i], __ATOMIC_RELAXED);
+		into->bucket[i] += n;
+		into->count += n;
+	}
+	into->max = ~0ULL;
+}
+
+void hist_subtract(struct hist *from, const struct hist *earlier)
+{
+	unsigned int i;
+
+	for (i = 0; i < HIST_BUCKETS; i++)
+		from->bucket[i] -= earlier->bucket[i];
+	from->count -= earlier->count;
+	from->max = ~0ULL;
+}
+
 static __u64 upper_edge(unsigned int index)
 {
 	unsigned int shift;

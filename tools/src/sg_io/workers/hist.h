@@ -37,6 +37,18 @@ static inline void hist_add(struct hist *h, __u64 v)
 
 void hist_merge(struct hist *into, const struct hist *from);
 
+/* The same while another thread adds to @from. */
+void hist_merge_live(struct hist *into, const struct hist *from);
+
+/**
+ * hist_subtract() - leave the values that were added later
+ * @from: the histogram
+ * @earlier: what it was earlier
+ *
+ * The largest of these values is known only as precisely as its bucket.
+ */
+void hist_subtract(struct hist *from, const struct hist *earlier);
+
 /**
  * hist_percentile() - the value that a given share of all values do not exceed
  * @h: the histogram

@@ -24,9 +24,8 @@ static bool is_underrun(const struct command *cmd, const struct outcome *out)
 	return op && cdb_block_size(op, cmd->cdb, cmd->bytes);
 }
 
-/* Return: false if the command failed. */
-static bool classify(const struct command *cmd, const struct outcome *out,
-		     struct outcome_class *what)
+bool outcome_classify(const struct command *cmd, const struct outcome *out,
+		      struct outcome_class *what)
 {
 	struct sg_scsi_sense_hdr sense;
 
@@ -99,7 +98,7 @@ bool tally_add(struct tally *t, const struct command *cmd,
 {
 	struct tally_entry e = { .count = 1, .first = sequence, .line = cmd->line };
 
-	if (classify(cmd, out, &e.what)) {
+	if (outcome_classify(cmd, out, &e.what)) {
 		t->good++;
 		return true;
 	}

@@ -51,6 +51,10 @@ struct tally {
 	bool lent;		/* the entries belong to the caller and cannot grow */
 };
 
+/* What kind of outcome it is, without the device. Return: false if the command failed. */
+bool outcome_classify(const struct command *cmd, const struct outcome *out,
+		      struct outcome_class *what);
+
 /* Makes @t store its entries in @entries, which has room for @room entries and must outlive @t. */
 void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room);
 /*

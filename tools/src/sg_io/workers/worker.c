@@ -20,18 +20,29 @@ static void run_fail(struct run *run, const struct device *dev, int error)
 	atomic_store(&run->stop, true);
 }
 
-void worker_done(struct worker *w, struct request *rq)
+static void add_to_log(struct worker *w, const struct request *rq, __u64 now)
+{
+	struct log_entry entry = {
+		.issued_ns = rq->submit_ns, .ns = now - rq->submit_ns, .cmd = rq->cmd,
+		.resid = rq->out.resid,
+	};
+
+	entry.good = outcome_classify(rq->cmd, &rq->out, &entry.what);
+	entry.what.device = rq->target - w->run->targets;
+	log_ring_add(w->log, &entry);
+}
+
+/* Adds a command to the measurements. */
+static void count(struct worker *w, const struct request *rq, __u64 now)
 {
 	unsigned int device = rq->target - w->run->targets;
 	struct share *share = w->shares ? &w->shares[device] : NULL;
-	const struct outcome *out = &rq->out;
-	__u64 now = clock_ns(), bad;
+	__u64 bad = w->tally.bad;
 
 	hist_add(share ? &share->latency : &w->latency, now - rq->submit_ns);
 	if (share)
 		share->last_ns = now;
-	bad = w->tally.bad;
-	if (!tally_add(&w->tally, rq->cmd, out, device, rq->sequence))
+	if (!tally_add(&w->tally, rq->cmd, &rq->out, device, rq->sequence))
 		w->tally_short = true;
 	slowest_add(&w->slowest, &(struct slow){
 		.ns = now - rq->submit_ns, .issued_ns = rq->submit_ns, .cmd = rq->cmd,
@@ -39,6 +50,19 @@ void worker_done(struct worker *w, struct request *rq)
 	});
 	if (w->run->check && w->tally.bad == bad)
 		w->run->check(w->run, rq);
+}
+
+void worker_done(struct worker *w, struct request *rq)
+{
+	const struct outcome *out = &rq->out;
+	__u64 now = clock_ns();
+
+	if (w->log)
+		add_to_log(w, rq, now);
+	if (now - w->run->start_ns < w->run->ramp_ns)
+		w->uncounted++;
+	else
+		count(w, rq, now);
 	/* Without its device the run cannot continue. */
 	if (out->error == ENODEV || out->error == ENXIO)
 		run_fail(w->run, rq->target->dev, out->error);
@@ -51,7 +75,8 @@ void worker_done(struct worker *w, struct request *rq)
 	w->in_flight--;
 	w->full = false;
 	w->last_ns = now;
-	atomic_store_explicit(&w->done, w->tally.good + w->tally.bad, memory_order_relaxed);
+	atomic_store_explicit(&w->done, w->tally.good + w->tally.bad + w->uncounted,
+			      memory_order_relaxed);
 	atomic_store_explicit(&w->bad, w->tally.bad, memory_order_relaxed);
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);

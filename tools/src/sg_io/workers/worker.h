@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "hist.h"
+#include "log_ring.h"
 #include "outcome.h"
 #include "slowest.h"
 #include "cmdfile/cmdfile.h"
@@ -46,6 +47,7 @@ struct run {
 	bool writes;			/* some command changes the medium */
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */
+	__u64 ramp_ns;			/* from the start: what ends in it is not counted */
 	cpu_set_t cpus;			/* CPUs on which sg_io may run */
 	struct lane *lanes;		/* of a replay: each has a worker; NULL: no replay */
 	unsigned int nr_lanes;
@@ -55,6 +57,7 @@ struct run {
 	void *check_arg;
 
 	pthread_barrier_t ready;	/* threads wait here for the start */
+	struct log_ring *logs;		/* by worker; NULL: no log */
 	__u64 start_ns;
 	__u64 stop_at_ns;		/* 0: never */
 	int wake_fd;			/* eventfd: a worker has finished */
@@ -110,6 +113,8 @@ struct worker {
 	struct tally tally;
 	struct slowest slowest;		/* in memory that follows all workers */
 	bool tally_short;		/* the tally has no entry for some outcomes */
+	__u64 uncounted;		/* commands that ended in the ramp */
+	struct log_ring *log;		/* NULL: no log */
 	__u64 last_ns;			/* when its last command ended */
 
 	/* The monitor reads these. */

@@ -77,7 +77,7 @@ static void note_start(struct run *run)
 {
 	run->start_ns = clock_ns();
 	if (run->time_ns)
-		run->stop_at_ns = run->start_ns + run->time_ns;
+		run->stop_at_ns = run->start_ns + run->ramp_ns + run->time_ns;
 }
 
 static int start_threads(struct run *run, struct worker *workers, unsigned int nr)
@@ -85,9 +85,11 @@ static int start_threads(struct run *run, struct worker *workers, unsigned int n
 	unsigned int i;
 	int ret;
 
-	for (i = 0; i < nr; i++)
+	for (i = 0; i < nr; i++) {
 		if (init_worker(run, &workers[i], i))
 			return -1;
+		workers[i].log = run->logs ? &run->logs[i] : NULL;
+	}
 	pthread_barrier_init(&run->ready, NULL, nr + 1);
 	for (i = 0; i < nr; i++) {
 		ret = pthread_create(&workers[i].thread, NULL, thread_main, &workers[i]);
