@@ -38,7 +38,7 @@ static struct heat_lun *add_lun(struct heat *heat, const char *name)
 	return lun;
 }
 
-void heat_add(struct heat *heat, const struct frame *frame)
+static void add_frame(struct heat *heat, const struct frame *frame)
 {
 	const struct rows *rows = &frame->rows[VIEW_LUNS];
 	unsigned int i, k, bucket, column = heat->intervals++ % HEAT_COLUMNS;
@@ -66,4 +66,23 @@ void heat_free(struct heat *heat)
 {
 	free(heat->luns);
 	*heat = (struct heat){};
+}
+
+void heat_follow(struct heat *heat, const struct source *source)
+{
+	unsigned int line = source->line, i;
+
+	if (!source->replay || line == heat->line + 1) {
+		add_frame(heat, &source->frame);
+	} else if (line != heat->line || !heat->intervals) {
+		heat_free(heat);
+		for (i = line >= HEAT_COLUMNS ? line - HEAT_COLUMNS + 1 : 0; i <= line; i++) {
+			struct frame frame;
+
+			replay_read(source->replay, i, &frame);
+			add_frame(heat, &frame);
+			frame_free(&frame);
+		}
+	}
+	heat->line = line;
 }

@@ -3,7 +3,7 @@
 #ifndef SMQTOP_HEAT_H
 #define SMQTOP_HEAT_H
 
-#include "frame.h"
+#include "source.h"
 
 #define HEAT_COLUMNS	256	/* intervals */
 #define HEAT_ROWS	33	/* row r: below 64 ns << r */
@@ -21,9 +21,11 @@ struct heat {
 	unsigned int intervals;		/* so far; the last one is in column (@intervals - 1) %
 					 * HEAT_COLUMNS
 					 */
+	unsigned int line;		/* of the recording, that is the last one */
 };
 
-void heat_add(struct heat *heat, const struct frame *frame);
+/* Has the heat map end with the interval that the source is at. */
+void heat_follow(struct heat *heat, const struct source *source);
 void heat_free(struct heat *heat);
 const struct heat_lun *heat_find(const struct heat *heat, const char *name);
 
