@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """smqtop's manual page and its completion have exactly the options and names that its help lists,
-and its histogram's percentiles are right within a bucket."""
+its histogram's percentiles are right within a bucket, and no circle of its files calls each
+other."""
+import graphlib
 import re
 import shutil
 import subprocess
@@ -114,3 +116,19 @@ def test_buckets_are_an_eighth_wide(tmp_path):
     assert edges[0] == 64 and edges[-1] == 2**38
     for low, high in zip(edges, edges[1:]):
         assert low < high <= max(low + 64, low * 9 / 8)
+
+
+def test_files_call_each_other_in_no_circle(smqtop):
+    assert smqtop
+    defined, used = {}, {}
+    for file in (path.stem for path in SRC.glob("*.c") if ".bpf" not in path.name):
+        symbols = run("nm", TOP / f"build/tools/smqtop/{file}.o").stdout
+        for kind, name in re.findall(r"([TU]) (\w+)$", symbols, flags=re.M):
+            if kind == "T":
+                defined[name] = file
+            else:
+                used.setdefault(file, []).append(name)
+    graph = {file: {defined[name] for name in names if name in defined}
+             for file, names in used.items()}
+    assert graph["screen"] >= {"draw", "keys"}
+    graphlib.TopologicalSorter(graph).prepare()     # CycleError names the files

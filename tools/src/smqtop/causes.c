@@ -1,24 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The views of opcodes and of errors. */
-#include <libsmq.h>
-#include <scsi/sg_lib.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmdfile/cdb.h"
 #include "hist.h"
 #include "rows.h"
-
-const char *opcode_name(const __u8 *cdb, char *name, size_t size)
-{
-	const struct cdb_op *op = cdb_find(cdb, cdb_length(cdb));
-
-	if (op)
-		snprintf(name, size, "%s", op->name);
-	else
-		sg_get_opcode_name(cdb[0], 0, size, name);
-	return name;
-}
 
 static const char *name_of(unsigned int opcode, char *name, size_t size)
 {
@@ -49,34 +36,6 @@ void rows_of_opcodes(struct rows *rows, const struct watch *w)
 		row = rows_get(rows, name_of(opcode, name, sizeof(name)), label);
 		row->total = sum;
 	}
-}
-
-void describe(const struct failure *f, char *text, size_t size)
-{
-	char part[ROW_TEXT];
-
-	if (f->host)
-		snprintf(text, size, "%s", smq_host_name(f->host, part, sizeof(part)));
-	else if (f->key || f->asc)
-		smq_sense_text(f->key, f->asc, f->ascq, text, size);
-	else
-		snprintf(text, size, "%s", smq_status_name(f->status, part, sizeof(part)));
-}
-
-bool lun_name(const struct watch *w, __u64 sdev, char *name, size_t size)
-{
-	unsigned int entry;
-
-	for (entry = 0; entry < MAX_LUNS; entry++) {
-		const struct lun *lun = watch_lun(w, entry);
-
-		if (lun && lun->sdev == sdev) {
-			snprintf(name, size, "%u:%u:%u:%llu", lun->host, lun->channel, lun->id,
-				 lun->lun);
-			return true;
-		}
-	}
-	return false;
 }
 
 /* Failures are told apart by more than the text says: the label has all of it. */
@@ -121,10 +80,10 @@ static void add_event(struct rows *rows, const char *name, const char *text, __u
 /* What is no result of a command. */
 static void add_events(struct rows *rows, const struct sys *sys, const struct watch *w)
 {
-	struct rows luns, hosts;
+	struct rows luns = { .view = VIEW_LUNS }, hosts = { .view = VIEW_HOSTS };
 	unsigned int i;
 
-	rows_read(&luns, VIEW_LUNS, sys, w);
+	rows_of_hosts(&luns, sys, w);
 	for (i = 0; i < luns.nr; i++) {
 		const struct row *lun = &luns.row[i];
 
@@ -135,7 +94,7 @@ static void add_events(struct rows *rows, const struct sys *sys, const struct wa
 			add_event(rows, lun->name, "failed", lun->total.failed);
 	}
 	rows_free(&luns);
-	rows_read(&hosts, VIEW_HOSTS, sys, w);
+	rows_of_hosts(&hosts, sys, w);
 	for (i = 0; i < hosts.nr; i++)
 		add_event(rows, hosts.row[i].name, "error handling was woken",
 			  hosts.row[i].total.wakeups);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The last commands that were slow, failed or timed out. */
-#include <libsmq.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -14,14 +13,6 @@ static __s64 clock_ns(clockid_t clock)
 
 	clock_gettime(clock, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
-}
-
-/* SPC: the first three bits of the opcode determine the length, except that of 7Fh. */
-unsigned int cdb_length(const __u8 *cdb)
-{
-	static const __u8 lengths[] = { 6, 10, 10, CDB_MAX, 16, 12, 6, 6 };
-
-	return lengths[cdb[0] >> 5];
 }
 
 static void decode(struct command *c)

@@ -156,7 +156,9 @@ bool lun_name(const struct watch *w, __u64 sdev, char *name, size_t size);
 /* Sets @done of counters that were added up. */
 void totals_count(struct totals *t);
 
-/* Fill in the views of the same name. */
+/* Fill in the views of the same name; rows_of_hosts() also those of LUNs and queues. */
+void rows_of_hosts(struct rows *rows, const struct sys *sys, const struct watch *w);
+void rows_of_smq(struct rows *rows, const struct sys *sys);
 void rows_of_opcodes(struct rows *rows, const struct watch *w);
 void rows_of_commands(struct rows *rows, const struct sys *sys, const struct watch *w);
 void rows_of_files(struct rows *rows, const struct sys *sys);
