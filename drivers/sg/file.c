@@ -6,6 +6,7 @@
 
 #include <linux/module.h>
 #include <linux/sched/signal.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <scsi/scsi_eh.h>
 
@@ -216,6 +217,22 @@ static int smqsg_mmap(struct file *file, struct vm_area_struct *vma)
 	return smqsg_mmap_status(file->private_data, vma);
 }
 
+/* Figures of the file, for /proc/PID/fdinfo/FD. The device may be removed meanwhile. */
+static void smqsg_show_fdinfo(struct seq_file *m, struct file *file)
+{
+	struct smqsg_fd *fd = file->private_data;
+	struct smqsg_dev *sg = fd->sg;
+	unsigned int waiting, share;
+
+	spin_lock(&sg->lock);
+	waiting = fd->wait.queued;
+	share = smqsg_share(sg, fd->sdev);
+	spin_unlock(&sg->lock);
+	seq_printf(m, "slots:\t%u\ninflight:\t%d\nwaiting:\t%u\nshare:\t%u\npool:\t%u\n",
+		   smqsg_slots(&fd->slots), atomic_read(&fd->depth.inflight), waiting, share,
+		   smqsg_pool_idle_of(fd));
+}
+
 const struct file_operations smqsg_fops = {
 	.owner		= THIS_MODULE,
 	.open		= smqsg_open,
@@ -228,6 +245,7 @@ const struct file_operations smqsg_fops = {
 	.unlocked_ioctl	= smqsg_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
 	.mmap		= smqsg_mmap,
+	.show_fdinfo	= smqsg_show_fdinfo,
 	.uring_cmd	= smqsg_uring_cmd,
 	.uring_cmd_iopoll = smqsg_uring_iopoll,
 };

@@ -374,6 +374,24 @@ void smqsg_pool_set_share(struct smqsg_dev *sg, unsigned int percent)
 }
 
 /**
+ * smqsg_pool_idle_of() - how many requests of a file are idle
+ * @fd: the file
+ *
+ * Return: their number, at this moment. Process context.
+ */
+unsigned int smqsg_pool_idle_of(struct smqsg_fd *fd)
+{
+	struct smqsg_idle *idle;
+	unsigned int count = 0;
+
+	spin_lock(&fd->pool.lock);
+	list_for_each_entry(idle, &fd->pool.idle, entry)
+		count += !!READ_ONCE(idle->rq);
+	spin_unlock(&fd->pool.lock);
+	return count;
+}
+
+/**
  * smqsg_pool_idle() - how many requests are idle
  * @sg: the node, with its lock held
  *
@@ -381,17 +399,12 @@ void smqsg_pool_set_share(struct smqsg_dev *sg, unsigned int percent)
  */
 unsigned int smqsg_pool_idle(struct smqsg_dev *sg)
 {
-	struct smqsg_idle *idle;
 	unsigned int count = 0;
 	struct smqsg_fd *fd;
 
 	lockdep_assert_held(&sg->lock);
-	list_for_each_entry(fd, &sg->files, sibling) {
-		spin_lock(&fd->pool.lock);
-		list_for_each_entry(idle, &fd->pool.idle, entry)
-			count += !!READ_ONCE(idle->rq);
-		spin_unlock(&fd->pool.lock);
-	}
+	list_for_each_entry(fd, &sg->files, sibling)
+		count += smqsg_pool_idle_of(fd);
 	return count;
 }
 

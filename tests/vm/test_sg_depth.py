@@ -3,6 +3,8 @@
 """smq_sg and the queue depth: the depth is never exceeded, files get equal shares of it, and no
 command waits for ever."""
 import json
+import os
+import signal
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -207,6 +209,39 @@ def shares(said, settle_bins=5) -> list[float]:
     assert last - first >= 8, "the programs did not run at the same time for long enough"
     done = [within(one, first, last) for one in said]
     return [one / sum(done) for one in done]
+
+
+def figures(job) -> dict[str, int]:
+    """What /proc/PID/fdinfo/FD says of the node that a program has open."""
+    proc = Path(f"/proc/{job.job.pid}")
+    fd = wait_for("the open node", lambda: [path.name for path in (proc / "fd").iterdir() if
+                                            os.readlink(path).startswith("/dev/smqsg")])[0]
+    lines = (proc / "fdinfo" / fd).read_text(encoding="ascii").splitlines()
+    return {name: int(value) for name, value in (line.split(":") for line in lines)
+            if name in ("slots", "inflight", "waiting", "share", "pool")}
+
+
+def test_figures_of_each_open_file():
+    """fdinfo has what each of two files has in flight, waiting and kept; sysfs has their sums."""
+    with ram_lun(3000 * MS, hw_queues=4) as (host_dir, _, lun, where):
+        set_depth(lun, 6)
+        with waits_on(dev(where), depth=10, ms=50000) as many, \
+                waits_on(dev(where), depth=2, ms=50000) as few:
+            waiting(where, 12 - 6)
+            one, two = figures(many), figures(few)
+            assert (one["slots"], two["slots"]) == (10, 2)
+            assert [one["inflight"] + two["inflight"], one["waiting"] + two["waiting"]] == [6, 6]
+            assert one["inflight"] + one["waiting"] == 10
+            assert one["share"] == two["share"] == 3 and one["pool"] == two["pool"] == 0
+            host_dir.set("model/service_ns", MS)
+            under_way(lun, 100)
+            many.job.send_signal(signal.SIGSTOP)
+            few.kill()
+            # Idle requests are kept for a second.
+            wait_for("idle requests", lambda: number(where, "inflight") == 0 and
+                     0 < figures(many)["pool"] == number(where, "pool"))
+            assert figures(many)["share"] == 6
+            many.job.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.smoke
