@@ -48,8 +48,11 @@ def interval(n):
                    row("host1", "-", "error handling was woken", failed=int(n == RECOVERY))],
         "commands": [row("0:0:0:3", str(9 - i), f"fio/{4711 + i} 21.{i}ms READ(10) lba={8 * i} "
                          "blocks=8 GOOD") for i in range(3)],
-        "files": [row("smqsg3", "sdd", "share=1 pool=64 waiting=0 refused=0", inflight=4,
-                      depth=192)],
+        "files": [row("smqsg3", "sdd", "share=96 pool=64 waiting=3 refused=0", inflight=192,
+                      depth=192),
+                  row("smqsg3", "replay/4711:5", "share=96 pool=60 waiting=3 slots=1024",
+                      inflight=190),
+                  row("smqsg3", "fio/4712:12", "share=96 pool=4 waiting=0 slots=16", inflight=2)],
         "smq": [row("host2", "policy", "prio"), row("host2", "held", "12"),
                 row("host2", "busy", "queue 0, host 0, device 37, target 0")],
     }

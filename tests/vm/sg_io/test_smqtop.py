@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 import vmdisk
 from kit.host import fio, load, loaded, unload
-from vmdisk import run_json, set_param, wait_for
+from vmdisk import SG_IO, run_json, set_param, wait_for
 
 SMQTOP = vmdisk.ROOT / "tools/smqtop"
 READ = "28000000000000000800 in 4096\n"
@@ -269,6 +269,18 @@ def test_files_of_smq_sg_and_what_an_smq_host_says():
         (host.sysfs / "smq/policy").write_text("batch", encoding="ascii")
         says = stack.enter_context(top("smq"))
         fio(lun.sd, rw="randread", bs=4096, number_ios=64, size="1m", ioengine="libaio")
+        reader = stack.enter_context(subprocess.Popen(
+            [SG_IO, "run", "--via=smq", "--depth=8", "--time=60", f"/dev/{rows[0]['name']}", "-"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+        reader.stdin.write(READ.encode() * 3)
+        reader.stdin.close()
+        label = re.compile(rf"sg_io/{reader.pid}:\d+")
+        opened = wait_for(lambda: [row for row in files.interval()["rows"]
+                                   if label.fullmatch(row["label"]) and
+                                   not row["what"].endswith("slots=0")])
+        reader.terminate()
+        reader.wait(vmdisk.TIMEOUT)
+        wait_for(lambda: len(files.interval()["rows"]) == 1)
         told = {what: row["what"] for (name, what), row in says.totals().items()
                 if name == host.sysfs.name}
     assert (told["policy"], told["held"]) == ("batch", "0")
@@ -277,6 +289,9 @@ def test_files_of_smq_sg_and_what_an_smq_host_says():
     assert re.fullmatch(r"smqsg\d+", row["name"])
     assert re.fullmatch(r"share=\d+ pool=\d+ waiting=0 refused=0", row["what"])
     assert (row["inflight"], row["depth"]) == (0, depth)
+    assert [one["name"] for one in opened] == [row["name"]] and opened[0]["depth"] is None
+    assert re.fullmatch(r"share=\d+ pool=\d+ waiting=0 slots=\d+", opened[0]["what"])
+    assert opened[0]["inflight"] <= 8
 
 
 def test_nothing_stays_attached_after_sigkill(disk):

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The view of smq_sg's nodes, through which programs send prepared commands. */
+/* The view of smq_sg's nodes, through which programs send prepared commands, and of open files. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -42,6 +42,25 @@ static void disk_of(const struct sys *sys, const char *node, char *disk, size_t 
 	snprintf(disk, size, "%.31s", lun && lun->disk[0] ? lun->disk : name);
 }
 
+static void rows_of_opened(struct rows *rows, const struct sys *sys, const char *node)
+{
+	const struct opened *o = &sys->opened;
+	char name[ROW_NAME], label[ROW_NAME];
+	const struct open_file *file;
+	struct row *row;
+
+	for (file = o->file; file < o->file + o->nr; file++) {
+		snprintf(name, sizeof(name), "smqsg%u", file->node);
+		if (strcmp(name, node))
+			continue;
+		snprintf(label, sizeof(label), "%s/%u:%u", file->comm, file->pid, file->fd);
+		row = rows_get(rows, node, label);
+		row->inflight = file->inflight;
+		snprintf(row->text, sizeof(row->text), "share=%u pool=%u waiting=%u slots=%u",
+			 file->share, file->pool, file->waiting, file->slots);
+	}
+}
+
 void rows_of_files(struct rows *rows, const struct sys *sys)
 {
 	struct dirent **names;
@@ -61,6 +80,7 @@ void rows_of_files(struct rows *rows, const struct sys *sys)
 				 "share=%ld pool=%ld waiting=%ld refused=%ld",
 				 read_attribute(node, "share"), read_attribute(node, "pool"),
 				 read_attribute(node, "waiting"), read_attribute(node, "refused"));
+			rows_of_opened(rows, sys, node);
 		}
 		free(names[i]);
 	}

@@ -189,7 +189,7 @@ void rows_sort(struct rows *rows, enum sort first, enum sort second)
 {
 	struct order by = { first, second };
 
-	/* Commands are in the order of time, what smq says in its own. */
-	if (rows->nr && rows->view != VIEW_COMMANDS && rows->view != VIEW_SMQ)
+	/* Commands are in the order of time, files behind their node, what smq says in its own. */
+	if (rows->nr && rows->view < VIEW_COMMANDS)
 		qsort_r(rows->row, rows->nr, sizeof(*rows->row), compare, &by);
 }

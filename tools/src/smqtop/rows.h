@@ -135,7 +135,7 @@ void rows_compare(struct rows *rows, const struct rows *before);
 void rows_filter(struct rows *rows, const char *pattern);
 /*
  * The largest first, names in their order; rows that are equal by @first are sorted by @second.
- * Commands stay in the order of time.
+ * Commands, files and what smq says stay in their own order.
  */
 void rows_sort(struct rows *rows, enum sort first, enum sort second);
 

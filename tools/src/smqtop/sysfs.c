@@ -407,6 +407,7 @@ void sys_open(struct sys *s, unsigned int nr_cpus, bool watched)
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
 	}
+	opened_refresh(&s->opened);
 	find_all(s);
 }
 
@@ -414,6 +415,7 @@ void sys_refresh(struct sys *s)
 {
 	unsigned int i;
 
+	opened_refresh(&s->opened);
 	if (has_changed(s)) {
 		forget_all(s);
 		find_all(s);
@@ -428,6 +430,7 @@ void sys_refresh(struct sys *s)
 void sys_close(struct sys *s)
 {
 	forget_all(s);
+	opened_free(&s->opened);
 	if (s->uevents >= 0)
 		close(s->uevents);
 }

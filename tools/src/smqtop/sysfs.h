@@ -6,6 +6,8 @@
 #include <linux/types.h>
 #include <stdbool.h>
 
+#include "opened.h"
+
 #define SYS_NAME	32
 
 /* One figure of an smq host, in words. */
@@ -78,6 +80,7 @@ struct sys {
 	unsigned int nr_cpus;
 	bool watched;
 	int uevents;
+	struct opened opened;
 };
 
 /**

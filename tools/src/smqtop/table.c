@@ -98,8 +98,8 @@ static const struct column commands[] = {
 };
 
 static const struct column files[] = {
-	{ "NODE", 10, 16, true }, { "DISK", 10, 24, true }, { "INFLIGHT", 8, 11 },
-	{ "WHAT", 49, ROW_TEXT - 1, true },
+	{ "NODE", 9, 12, true }, { "DISK OR FILE", 18, 32, true }, { "INFLIGHT", 8, 11 },
+	{ "WHAT", 42, ROW_TEXT - 1, true },
 };
 
 static const struct column smq[] = {
