@@ -128,7 +128,7 @@ def test_from_a_host_to_its_commands_and_back(argv):
         go(screen, ("1", "DRIVER"), (ENTER, "host0 > paused"))
         assert "1:0:0:0" not in screen.text()
         go(screen, DOWN, UP, (ENTER, "host0 > 0:0:0:3 > "))
-        screen.wait("q1    host0")
+        assert "whole host" in screen.wait("q1    host0")
         go(screen, (ENTER, "fio/4711 21.0ms READ(10)"), (ESC, "q1    host0"),
            (ESC, "sdai  0:0:0:34"), (ESC, "qla2xxx"), DOWN, (ENTER, "host1 > "))
         screen.wait("sdzz  1:0:0:0")

@@ -4,12 +4,14 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
 
 import pytest
 import vmdisk
+from kit.fiojob import load_on
 from kit.host import loaded
 from vmdisk import SG_IO, set_param, wait_for
 
@@ -121,6 +123,31 @@ def test_settings_are_asked_for_twice(screen):
         screen.wait("(Enter changes it)")
         screen.press(ESC + "/\x15\r")
     screen.wait(lambda text: f"host{host.number}  smq_ram" not in text)
+
+
+def queue_rates(text):
+    """Whether the queues on the screen have IOPS."""
+    return [rate != "0" for rate in re.findall(r"^q\d+ +host\d+ +(\S+) ", text, flags=re.M)]
+
+
+def test_queues_of_a_lun_have_its_commands_only(screen):
+    with loaded("smq_ram", luns=2) as (host,):
+        busy, idle = host.luns()
+        with load_on(busy.sd, ioengine="libaio", rw="randread", bs=4096, iodepth=4,
+                     time_based=True, runtime=60):
+            for lun, has_commands in ((busy, True), (idle, False), (busy, True)):
+                screen.press(f"2/\x15{lun.address}\r")
+                screen.wait(f"filter {lun.address}")
+                screen.wait(f" {lun.address} ")
+                screen.press(ENTER)
+                screen.wait(f"{lun.address} > ")
+                screen.press("/\x15\r")
+                screen.wait(lambda text, wanted=has_commands:
+                            queue_rates(text) and any(queue_rates(text)) == wanted)
+                assert "whole host" not in screen.text()
+            screen.press("3")
+            screen.wait(lambda text: any(queue_rates(text)))
+            screen.press("2")
 
 
 def test_what_was_recorded_is_what_is_replayed(disk, tmp_path):

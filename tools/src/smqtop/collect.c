@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #define SAMPLE_ABOVE	40000	/* commands per second */
@@ -80,6 +81,30 @@ void collect_begin(struct collector *c, struct watch *w, unsigned int sample)
 	choose_sample(c);
 }
 
+static void read_queues(struct collector *c)
+{
+	struct lun_queues *q = &c->queues;
+	struct rows before = q->rows;
+
+	rows_of_lun(&q->rows, &c->sys, c->watch, q->lun);
+	rows_compare(&q->rows, &before);
+	rows_free(&before);
+	/* The user may have gone to the LUN in the middle of the interval. */
+	q->seconds = (c->ns - q->begun) / 1e9 < c->seconds ? (c->ns - q->begun) / 1e9 : c->seconds;
+}
+
+void collect_queues(struct collector *c, const char *lun)
+{
+	struct lun_queues *q = &c->queues;
+
+	if (!strcmp(q->lun, lun))
+		return;
+	rows_free(&q->rows);
+	*q = (struct lun_queues){ .begun = clock_ns() };
+	snprintf(q->lun, sizeof(q->lun), "%s", lun);
+	rows_of_lun(&q->rows, &c->sys, c->watch, lun);
+}
+
 void collect(struct collector *c)
 {
 	struct rows before[VIEWS];
@@ -92,6 +117,7 @@ void collect(struct collector *c)
 		rows_compare(&c->now[view], &before[view]);
 		rows_free(&before[view]);
 	}
+	read_queues(c);
 	choose_sample(c);
 }
 
@@ -101,6 +127,7 @@ void collect_end(struct collector *c)
 
 	for (view = 0; view < VIEWS; view++)
 		rows_free(&c->now[view]);
+	rows_free(&c->queues.rows);
 	sys_close(&c->sys);
 	if (c->watch)
 		watch_close(c->watch);

@@ -5,6 +5,20 @@
 
 #include "rows.h"
 
+/**
+ * struct lun_queues - the queues of one LUN
+ * @lun: H:C:T:L; empty: of none
+ * @begun: when the counts were read first
+ * @seconds: how long they were counted, in the last interval; 0: no interval has ended since
+ * @rows: of its queues
+ */
+struct lun_queues {
+	char lun[ROW_NAME];
+	__u64 begun;
+	double seconds;
+	struct rows rows;
+};
+
 struct collector {
 	struct watch *watch;	/* NULL: only sysfs */
 	struct sys sys;
@@ -15,6 +29,7 @@ struct collector {
 	unsigned int every;	/* which that was in the last interval */
 	struct command commands[EVENTS];	/* the last slow or failed ones, newest first */
 	unsigned int nr_commands;
+	struct lun_queues queues;	/* of the LUN at which the user looks */
 	unsigned char gone[MAX_LUNS];
 };
 
@@ -22,6 +37,8 @@ struct collector {
 void collect_begin(struct collector *c, struct watch *w, unsigned int sample);
 /* Ends an interval: @now has what came since the one before. */
 void collect(struct collector *c);
+/* From now on also counts by the queues of this LUN; empty: of none. */
+void collect_queues(struct collector *c, const char *lun);
 void collect_end(struct collector *c);
 
 #endif

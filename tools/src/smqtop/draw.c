@@ -136,10 +136,11 @@ static void draw_state(struct screen *s)
 		if (i < 2 || strcmp(p->levels[i].scope, p->levels[i - 1].scope))
 			used += snprintf(path + used, sizeof(path) - used, "%s > ", scope);
 	}
-	used = snprintf(text, sizeof(text), "%s%ssort %s,%s%s%s%s%s", path,
+	used = snprintf(text, sizeof(text), "%s%ssort %s,%s%s%s%s%s%s", path,
 			s->paused ? "paused  " : "", sort_names[p->first], sort_names[p->second],
 			*p->filter ? "  filter " : "", p->filter,
-			frame->times ? "" : "  sysfs: no times", s->source->damaged ?
+			frame->times ? "" : "  sysfs: no times", p->whole_host ?
+			"  whole host" : "", s->source->damaged ?
 			"  this line of the recording is damaged" : "");
 	if (!s->source->damaged && !place_is_there(&s->place, frame)) {
 		used += snprintf(text + used, sizeof(text) - used, "  %s is gone", scope);
@@ -203,12 +204,14 @@ static void draw_table(struct screen *s)
 		l->top = l->at - s->page + 1;
 	if (l->top + s->page > shown->nr)
 		l->top = shown->nr > s->page ? shown->nr - s->page : 0;
-	for (i = l->top; i < shown->nr && i < l->top + s->page; i++) {
-		table_cells(l->view, &shown->row[i], s->source->frame.seconds, cells);
+	for (i = l->top; s->place.seconds && i < shown->nr && i < l->top + s->page; i++) {
+		table_cells(l->view, &shown->row[i], s->place.seconds, cells);
 		draw_cells(l->view, HEAD_LINES + i - l->top, cells, widths,
 			   i == l->at ? A_REVERSE : A_NORMAL);
 	}
-	if (!shown->nr)
+	if (!s->place.seconds && !s->source->replay)
+		put(HEAD_LINES, 0, COLS, A_NORMAL, "when the interval has ended");
+	else if (!shown->nr)
 		put(HEAD_LINES, 0, COLS, A_NORMAL, *s->place.filter ? "no row matches the filter" :
 		    l->view == VIEW_ERRORS ? "no errors" : l->view == VIEW_COMMANDS ?
 		    "no slow or failed commands" : "nothing to show");

@@ -47,6 +47,7 @@ void frame_collected(struct frame *frame, const struct collector *c)
 		.missed = c->watch ? watch_missed(c->watch) : 0,
 	};
 	memcpy(frame->rows, c->now, sizeof(frame->rows));
+	frame->queues = c->queues;
 }
 
 static void add(struct json_object *o, const char *key, __u64 n)

@@ -16,6 +16,7 @@
  * @times: whether there are times; else the rows have what sysfs counts
  * @missed: see watch_missed()
  * @rows: of each view
+ * @queues: of one LUN; a recording has none
  */
 struct frame {
 	double time;
@@ -23,6 +24,7 @@ struct frame {
 	bool times;
 	__u64 missed;
 	struct rows rows[VIEWS];
+	struct lun_queues queues;
 };
 
 /* The collector's last interval, whose rows the collector frees. */

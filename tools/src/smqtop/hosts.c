@@ -2,6 +2,7 @@
 /* The views of hosts, LUNs and hardware queues, and of what smq says of its hosts. */
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 #include "hist.h"
@@ -84,7 +85,9 @@ static struct row *row_of(struct rows *rows, const struct sys *sys, const struct
 	}
 }
 
-static void add_watched(struct rows *rows, const struct sys *sys, const struct watch *w)
+/* @only: this LUN; NULL: all. */
+static void add_watched(struct rows *rows, const struct sys *sys, const struct watch *w,
+			const char *only)
 {
 	unsigned int entry, cpu;
 	char name[SYS_NAME];
@@ -98,6 +101,8 @@ static void add_watched(struct rows *rows, const struct sys *sys, const struct w
 			continue;
 		snprintf(name, sizeof(name), "%u:%u:%u:%llu", lun->host, lun->channel, lun->id,
 			 lun->lun);
+		if (only && strcmp(name, only))
+			continue;
 		found = sys_find(sys, name);
 		for (cpu = 0; found && cpu < watch_cpus(w); cpu++) {
 			if (!cpu || rows->view == VIEW_QUEUES)
@@ -107,19 +112,26 @@ static void add_watched(struct rows *rows, const struct sys *sys, const struct w
 	}
 }
 
+static void add_queues(struct rows *rows, const struct sys_host *host, unsigned int nr_cpus)
+{
+	unsigned int cpu;
+
+	for (cpu = 0; host->queue_of && cpu < nr_cpus; cpu++)
+		if (host->queue_of[cpu] >= 0)
+			row_of_queue(rows, host, cpu);
+}
+
 /* A row for all that there is, with or without commands. */
 static void add_all(struct rows *rows, const struct sys *sys, unsigned int nr_cpus)
 {
-	unsigned int i, cpu;
+	unsigned int i;
 
 	for (i = 0; rows->view == VIEW_HOSTS && i < sys->nr_hosts; i++)
 		row_of_host(rows, &sys->hosts[i]);
 	for (i = 0; rows->view == VIEW_LUNS && i < sys->nr_luns; i++)
 		row_of_lun(rows, &sys->luns[i]);
 	for (i = 0; rows->view == VIEW_QUEUES && i < sys->nr_hosts; i++)
-		for (cpu = 0; sys->hosts[i].queue_of && cpu < nr_cpus; cpu++)
-			if (sys->hosts[i].queue_of[cpu] >= 0)
-				row_of_queue(rows, &sys->hosts[i], cpu);
+		add_queues(rows, &sys->hosts[i], nr_cpus);
 }
 
 /* What the mid-layer and the block layer count themselves. */
@@ -144,7 +156,7 @@ void rows_of_hosts(struct rows *rows, const struct sys *sys, const struct watch 
 
 	add_all(rows, sys, w ? watch_cpus(w) : 0);
 	if (w)
-		add_watched(rows, sys, w);
+		add_watched(rows, sys, w, NULL);
 	else if (rows->view != VIEW_QUEUES)
 		add_sysfs(rows, sys);
 	for (i = 0; w && i < rows->nr; i++)
@@ -152,6 +164,20 @@ void rows_of_hosts(struct rows *rows, const struct sys *sys, const struct watch 
 	for (i = 0; w && rows->view == VIEW_HOSTS && i < sys->nr_hosts; i++)
 		add_host(&row_of_host(rows, &sys->hosts[i])->total,
 			 watch_host(w, sys->hosts[i].number));
+}
+
+void rows_of_lun(struct rows *rows, const struct sys *sys, const struct watch *w, const char *lun)
+{
+	const struct sys_lun *found = sys_find(sys, lun);
+	unsigned int i;
+
+	*rows = (struct rows){ .view = VIEW_QUEUES };
+	if (!found || !w)
+		return;
+	add_queues(rows, &sys->hosts[found->host], watch_cpus(w));
+	add_watched(rows, sys, w, lun);
+	for (i = 0; i < rows->nr; i++)
+		totals_count(&rows->row[i].total);
 }
 
 /* What smq says of its hosts: a row each. */

@@ -50,6 +50,15 @@ const char *place_target(struct place *p)
 	return l->scope;
 }
 
+const char *place_lun(struct place *p)
+{
+	const struct level *l = place_level(p);
+
+	if (l->view == VIEW_LUNS && p->shown.nr)
+		return p->shown.row[l->at].name;
+	return names_host(l->scope) ? "" : l->scope;
+}
+
 static void select_row(struct place *p, unsigned int at)
 {
 	struct level *l = place_level(p);
@@ -61,10 +70,24 @@ static void select_row(struct place *p, unsigned int at)
 	strcpy(l->text, row->text);
 }
 
+/* The rows from which those that are shown are chosen. */
+static const struct rows *rows_of(struct place *p, const struct frame *frame)
+{
+	const struct level *l = place_level(p);
+	bool of_lun = l->view == VIEW_QUEUES && *l->scope && !names_host(l->scope);
+
+	p->seconds = frame->seconds;
+	p->whole_host = of_lun && strcmp(frame->queues.lun, l->scope);
+	if (!of_lun || p->whole_host)
+		return &frame->rows[l->view];
+	p->seconds = frame->queues.seconds;
+	return &frame->queues.rows;
+}
+
 void place_arrange(struct place *p, const struct frame *frame)
 {
 	struct level *l = place_level(p);
-	const struct rows *rows = &frame->rows[l->view];
+	const struct rows *rows = rows_of(p, frame);
 	unsigned int i;
 
 	rows_free(&p->shown);

@@ -35,6 +35,8 @@ struct level {
  * @second: the order of rows that are equal by @first
  * @filter: only rows that match it; empty: all
  * @shown: the rows
+ * @seconds: how long they were counted
+ * @whole_host: they are queues of the host of a LUN, not only of that LUN
  */
 struct place {
 	struct level levels[LEVELS];
@@ -42,11 +44,15 @@ struct place {
 	enum sort first, second;
 	char filter[64];
 	struct rows shown;
+	double seconds;
+	bool whole_host;
 };
 
 struct level *place_level(struct place *p);
 /* Fills in the rows of an interval that are shown, and finds the selected one among them. */
 void place_arrange(struct place *p, const struct frame *frame);
+/* The LUN whose queues are shown now, or after Enter; or empty. */
+const char *place_lun(struct place *p);
 /* Whether the host or LUN of the level is in the interval. */
 bool place_is_there(struct place *p, const struct frame *frame);
 /* The host or LUN that is selected or, in a view of neither, that the level is of; or empty. */

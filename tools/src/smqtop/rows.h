@@ -156,6 +156,8 @@ bool lun_name(const struct watch *w, __u64 sdev, char *name, size_t size);
 /* Sets @done of counters that were added up. */
 void totals_count(struct totals *t);
 
+/* The queues of a LUN's host, with that LUN's commands only; no row without programs. */
+void rows_of_lun(struct rows *rows, const struct sys *sys, const struct watch *w, const char *lun);
 /* Fill in the views of the same name; rows_of_hosts() also those of LUNs and queues. */
 void rows_of_hosts(struct rows *rows, const struct sys *sys, const struct watch *w);
 void rows_of_smq(struct rows *rows, const struct sys *sys);

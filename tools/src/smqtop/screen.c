@@ -96,6 +96,17 @@ static void next(struct screen *s, int *status)
 	}
 }
 
+/* Finds the rows that are shown. */
+static void arrange(struct screen *s)
+{
+	const struct frame *frame = &s->source->frame;
+
+	place_arrange(&s->place, frame);
+	source_look_at(s->source, place_lun(&s->place));
+	if (s->place.whole_host)
+		place_arrange(&s->place, frame);
+}
+
 /* Returns the exit status. */
 static int loop(struct screen *s, unsigned long count, int signals)
 {
@@ -110,7 +121,7 @@ static int loop(struct screen *s, unsigned long count, int signals)
 	unsigned long n = 0;
 
 	while (status < 0) {
-		place_arrange(&s->place, &s->source->frame);
+		arrange(s);
 		if (s->mode == MODE_SETTINGS && s->dialog.question == ASK_NOTHING)
 			dialog_refresh(&s->dialog);
 		draw(s);
@@ -130,7 +141,7 @@ static int loop(struct screen *s, unsigned long count, int signals)
 		while ((key = getch()) != ERR) {
 			if (keys_press(s, key))
 				return 0;
-			place_arrange(&s->place, &s->source->frame);
+			arrange(s);
 		}
 		end = begun + s->interval;
 		if (!s->paused && (now() >= end || (fds[2].fd >= 0 && fds[2].revents))) {

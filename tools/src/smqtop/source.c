@@ -28,6 +28,14 @@ enum source_end source_next(struct source *s)
 	return s->failed ? SOURCE_FAILED : SOURCE_NEXT;
 }
 
+void source_look_at(struct source *s, const char *lun)
+{
+	if (s->replay)
+		return;
+	collect_queues(&s->live, lun);
+	s->frame.queues = s->live.queues;
+}
+
 bool source_close(struct source *s)
 {
 	bool good = !s->record || !fclose(s->record);

@@ -39,6 +39,8 @@ enum source_end {
 enum source_end source_next(struct source *s);
 /* Reads a line of the recording; the next one read is that behind it. */
 void source_seek(struct source *s, unsigned int line);
+/* From now on this machine's frames also have the queues of this LUN; empty: of none. */
+void source_look_at(struct source *s, const char *lun);
 /* Closes all; false if the recording cannot be written. */
 bool source_close(struct source *s);
 
