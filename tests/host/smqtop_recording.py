@@ -37,7 +37,9 @@ def interval(n):
         "smqtop": 1, "time": BEGIN + 2.0 * n, "seconds": 2.0, "times": True, "missed": 0,
         "hosts": [row("host0", "scsi_debug", "running", 1000, [FAST, 900, SLOW, 100], 4, 192,
                       failed=2, timeouts=1),
-                  row("host1", "qla2xxx", state, 0, None, 1, 32)],
+                  row("host1", "qla2xxx", state, 0, None, 1, 32, eh_wakeups=2,
+                      eh_ns=1_500_000_000 * (n == RECOVERY), aborts=3, escalations=1,
+                      target_resets=4, bus_resets=5, host_resets=6)],
         "luns": [*luns(n)],
         "queues": [row("host0", f"q{q}", done=500, device=[FAST, 450, SLOW, 50])
                    for q in range(2)],

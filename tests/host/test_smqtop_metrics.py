@@ -113,10 +113,23 @@ def test_figures(program, tmp_path):
     assert running[None, 'host="host1",driver="qla2xxx"'] == 1
 
 
+def test_figures_of_error_handling(program, tmp_path):
+    families = parse(written(program, tmp_path, recording.interval(recording.RECOVERY)))
+    host = None, 'host="host1",driver="qla2xxx"'
+    assert {name[10:]: families[name][1][host] for name in families
+            if name.startswith("scsi_host_") and name.endswith("_total")} == {
+        "commands_total": 0, "error_handling_total": 2, "error_handling_seconds_total": 1.5,
+        "aborts_total": 3, "escalations_total": 1, "target_resets_total": 4,
+        "bus_resets_total": 5, "host_resets_total": 6}
+
+
 def test_without_times_no_histograms(program, tmp_path):
     families = parse(written(program, tmp_path, recording.interval(recording.RECOVERY) |
                              {"times": False}))
     assert "histogram" not in {kind for kind, _ in families.values()}
+    # Nor what sysfs does not count: 0 would be wrong.
+    assert not [name for name in families if "abort" in name or "retries" in name]
+    assert "scsi_lun_timeouts_total" in families
     assert families["scsi_host_running"][1][None, 'host="host1",driver="qla2xxx"'] == 0
 
 

@@ -19,6 +19,8 @@ static const struct {
 	const char *name;
 	const char *help;
 	size_t offset;		/* of struct totals */
+	bool watched;		/* sysfs does not have it */
+	bool ns;		/* nanoseconds, to be printed as seconds */
 } counters[] = {
 	{ VIEW_LUNS, "scsi_lun_commands_total", "Commands that ended.",
 	  offsetof(struct totals, done) },
@@ -27,17 +29,29 @@ static const struct {
 	{ VIEW_LUNS, "scsi_lun_failed_commands_total", "Commands with another result than GOOD.",
 	  offsetof(struct totals, failed) },
 	{ VIEW_LUNS, "scsi_lun_task_set_full_total", "Commands that ended with TASK SET FULL.",
-	  offsetof(struct totals, set_full) },
+	  offsetof(struct totals, set_full), true },
 	{ VIEW_LUNS, "scsi_lun_refused_commands_total", "Commands that the driver did not take.",
-	  offsetof(struct totals, refused) },
+	  offsetof(struct totals, refused), true },
 	{ VIEW_LUNS, "scsi_lun_retries_total", "Commands sent again after a failure.",
-	  offsetof(struct totals, retried) },
+	  offsetof(struct totals, retried), true },
 	{ VIEW_LUNS, "scsi_lun_timeouts_total", "Timeouts of commands.",
 	  offsetof(struct totals, timeouts) },
 	{ VIEW_HOSTS, "scsi_host_commands_total", "Commands that ended.",
 	  offsetof(struct totals, done) },
 	{ VIEW_HOSTS, "scsi_host_error_handling_total", "Times that error handling was woken.",
-	  offsetof(struct totals, wakeups) },
+	  offsetof(struct totals, wakeups), true },
+	{ VIEW_HOSTS, "scsi_host_error_handling_seconds_total", "Time in error handling.",
+	  offsetof(struct totals, eh_ns), true, true },
+	{ VIEW_HOSTS, "scsi_host_aborts_total", "Commands whose abort was tried.",
+	  offsetof(struct totals, aborts), true },
+	{ VIEW_HOSTS, "scsi_host_escalations_total", "Times that aborts were not enough.",
+	  offsetof(struct totals, escalations), true },
+	{ VIEW_HOSTS, "scsi_host_target_resets_total", "Target resets that were tried.",
+	  offsetof(struct totals, target_resets), true },
+	{ VIEW_HOSTS, "scsi_host_bus_resets_total", "Bus resets that were tried.",
+	  offsetof(struct totals, bus_resets), true },
+	{ VIEW_HOSTS, "scsi_host_host_resets_total", "Host resets that were tried.",
+	  offsetof(struct totals, host_resets), true },
 	{ VIEW_ERRORS, "scsi_errors_total", "Failures by LUN or host, opcode and cause.",
 	  offsetof(struct totals, failed) },
 };
@@ -75,11 +89,11 @@ static void labels(FILE *f, enum view view, const struct row *row)
 		label(f, "cause", row->text, ",");
 }
 
-static void sample(FILE *f, const char *name, enum view view, const struct row *row, __u64 n)
+static void sample(FILE *f, const char *name, enum view view, const struct row *row, double value)
 {
 	fprintf(f, "%s{", name);
 	labels(f, view, row);
-	fprintf(f, "} %llu\n", n);
+	fprintf(f, "} %.17g\n", value);
 }
 
 /* The samples of each family have to stand together. */
@@ -89,12 +103,17 @@ static void write_counters(FILE *f, const struct frame *frame)
 
 	for (i = 0; i < sizeof(counters) / sizeof(*counters); i++) {
 		const struct rows *rows = &frame->rows[counters[i].view];
+		const char *t;
 
+		if (counters[i].watched && !frame->times)
+			continue;
 		head(f, counters[i].name, "counter", counters[i].help);
-		for (k = 0; k < rows->nr; k++)
+		for (k = 0; k < rows->nr; k++) {
+			t = (const char *)&rows->row[k].total;
 			sample(f, counters[i].name, counters[i].view, &rows->row[k],
-			       *(const __u64 *)((const char *)&rows->row[k].total +
-						counters[i].offset));
+			       *(const __u64 *)(t + counters[i].offset) /
+			       (counters[i].ns ? 1e9 : 1));
+		}
 	}
 }
 
