@@ -126,7 +126,7 @@ EXPECTED = {
     "vm/lld_faults": 100, "vm/fio_engine": 115, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
     "vm/matrix": 170, "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
     "vm/sg_poll": 65, "vm/sg_tags": 65,
-    "vm/sg_io/sg_io_record": 60, "vm/sg_io/smqtop": 120, "vm/sg_io/smqtop_screen": 40,
+    "vm/sg_io/sg_io_record": 60, "vm/sg_io/smqtop": 160, "vm/sg_io/smqtop_screen": 50,
     "vm/sg_adhoc": 60,
     "vm/escalation": 60, "vm/bucket": 45,
     "vm/steer": 100, "vm/full_ring": 75, "vm/switch": 45, "vm/switch_devices": 60,

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# vm: --cpus 4
 """smqtop counts each command of a stock host, finds the slow LUN, and leaves nothing behind."""
 
 import json
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import time
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 import vmdisk
@@ -18,6 +20,7 @@ SMQTOP = vmdisk.ROOT / "tools/smqtop"
 READ = "28000000000000000800 in 4096\n"
 WRITE = "2a000000000000000800 out 4096 pattern=lba\n"
 TUR = "000000000000 none 0\n"
+HOST_BUSY = 0x8000      # of scsi_debug's opts: a command is not taken
 BEYOND = "2800000fffff00000800 in 4096\n"
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
@@ -139,6 +142,71 @@ def test_timeouts_and_aborts_agree_with_sysfs(disk):
     assert counted["done"] + counted["taken_over"] == sysfs["iorequest"]
     # From 6.2 on the mid-layer also counts what error handling takes over as done.
     assert sysfs["iodone"] in (counted["done"], counted["done"] + counted["taken_over"])
+
+
+def sums(top_):
+    """The totals of all rows."""
+    rows = [row["total"] for row in top_.totals().values()]
+    return {name: sum(row[name] for row in rows) for name in rows[0]}
+
+
+@contextmanager
+def starts():
+    """Yields a function that says how many commands were sent, and how many of them again by
+    another CPU than before, as ftrace has seen it. Each command has blocks of its own."""
+    tracing = Path("/sys/kernel/tracing")
+    if not (tracing / "events").exists():
+        subprocess.run(["mount", "-t", "tracefs", "none", tracing], check=True, timeout=10)
+    event = tracing / "events/scsi/scsi_dispatch_cmd_start/enable"
+
+    def counted():
+        found = re.findall(r"\[(\d+)\] .*: scsi_dispatch_cmd_start:.* lba=(\d+) ",
+                           (tracing / "trace").read_text(encoding="ascii"))
+        last, elsewhere = {}, 0
+        for cpu, lba in found:
+            elsewhere += last.get(lba, cpu) != cpu
+            last[lba] = cpu
+        return len(found), elsewhere
+    (tracing / "trace").write_text("", encoding="ascii")
+    event.write_text("1", encoding="ascii")
+    try:
+        yield counted
+    finally:
+        event.write_text("0", encoding="ascii")
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("opts,option", [
+    (vmdisk.TRANSPORT, "--sample=1"), (vmdisk.TRANSPORT, "--counts"), (HOST_BUSY, "--sample=16")])
+def test_counts_are_right_if_commands_are_sent_again_by_other_cpus(disk, opts, option):
+    """What failed, or was not taken, is put into one list, which any CPU sends. scsi_debug's
+    work items end commands: an interrupt that ends one while a program runs is a missed event."""
+    with top("queues", option) as queues:
+        before, sysfs = sums(queues), counters(disk)
+        set_param("delay", -1)
+        set_param("opts", opts)
+        set_param("every_nth", 7)
+        try:
+            with starts() as seen:
+                fio(disk.sd, rw="read", bs=4096, ioengine="libaio", iodepth=8, numjobs=4,
+                    size="2m", offset_increment="4m", cpus_allowed="0-3",
+                    cpus_allowed_policy="split")
+                sent, elsewhere = seen()
+        finally:
+            set_param("every_nth", 0)
+            set_param("opts", 0)
+            set_param("delay", 0)
+        vmdisk.settle(disk)
+        got = differences(before, sums(queues))
+        sysfs = differences(sysfs, counters(disk))
+    print(got, sysfs, elsewhere, sent)
+    assert elsewhere >= 20 and sent >= 2200
+    assert got["done"] == sysfs["iodone"]
+    assert got["failed"] == got["retried"] == sysfs["ioerr"]
+    assert got["done"] + got["refused"] == sent and got["timeouts"] == 0
+    # From 6.3 on the mid-layer no longer counts what the LLD does not take.
+    assert sysfs["iorequest"] in (got["done"], sent)
+    assert (got["failed"] if opts == vmdisk.TRANSPORT else got["refused"]) >= 200
 
 
 def test_dashes_below_the_least_number_of_commands(disk):
