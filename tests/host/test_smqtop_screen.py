@@ -233,6 +233,21 @@ def test_this_machine_on_the_screen(smqtop):
         assert (screen.end(), screen.restored()) == (0, True)
 
 
+def test_a_pause_stops_the_screen_but_not_the_recording(smqtop, tmp_path):
+    path = tmp_path / "recording"
+    with opened([smqtop, "--sysfs", "--interval=0.1", "--record", path]) as screen:
+        go(screen, ("p", "paused"))
+        shown, recorded = screen.text(), path.read_text(encoding="ascii").count("\n")
+        # The clock on the screen has seconds.
+        assert not screen.read(2)
+        assert screen.text() == shown
+        assert path.read_text(encoding="ascii").count("\n") >= recorded + 5
+        go(screen, "1", ("2", shown.splitlines()[0]), "p")
+        screen.wait(lambda text: shown.splitlines()[0] not in text)
+        go(screen, "pq")
+        assert (screen.end(), screen.restored()) == (0, True)
+
+
 def test_a_full_disk_ends_it_with_a_message(smqtop):
     with Screen([smqtop, "--sysfs", "--interval=0.1", "--record=/dev/full"]) as screen:
         assert (screen.end(), screen.restored()) == (3, True)

@@ -110,7 +110,7 @@ static void draw_title(struct screen *s)
 		put(0, x, strlen(text), view == shown ? A_REVERSE : A_NORMAL, text);
 		x += strlen(text) + 1;
 	}
-	clock_text(s->source->frame.time, when, sizeof(when));
+	clock_text(s->frame->time, when, sizeof(when));
 	if (s->source->replay)
 		snprintf(text, sizeof(text), "%u/%u %s", s->source->line + 1,
 			 replay_lines(s->source->replay), when);
@@ -123,7 +123,7 @@ static void draw_title(struct screen *s)
 /* What holds for all rows: where we are, order, filter, hosts that do not run. */
 static void draw_state(struct screen *s)
 {
-	const struct frame *frame = &s->source->frame;
+	const struct frame *frame = s->frame;
 	const struct rows *hosts = &frame->rows[VIEW_HOSTS];
 	const struct place *p = &s->place;
 	enum meaning meaning = MEANS_NOTHING;
@@ -230,21 +230,23 @@ static void draw_heat(struct screen *s)
 	static const char levels[] = ".:+*#";
 	const struct heat_lun *lun = heat_find(&s->heat, s->heat_name);
 	unsigned int i, row, low = HEAT_ROWS, high = 0, first, lines = s->page;
-	unsigned int columns = COLS - 8, share;
+	unsigned int columns = COLS - 8, end = s->heat_end, share;
 	char text[256], scope[ROW_NAME];
 	__u64 sum, n;
 
-	if (columns > HEAT_COLUMNS)
-		columns = HEAT_COLUMNS;
-	if (columns > s->heat.intervals)
-		columns = s->heat.intervals;
-	first = s->heat.intervals - columns;
+	/* Those that were collected while it is paused took the place of the oldest ones. */
+	if (columns + s->heat.intervals > end + HEAT_COLUMNS)
+		columns = s->heat.intervals < end + HEAT_COLUMNS ?
+			end + HEAT_COLUMNS - s->heat.intervals : 0;
+	if (columns > end)
+		columns = end;
+	first = end - columns;
 	cell_copy(scope, sizeof(scope), s->heat_name);
 	snprintf(text, sizeof(text), "%s: time, by interval; . : + * # are up to 3, 10, 30, 60 "
 		 "and 100 %%", scope);
 	put(HEAD_LINES - 1, 0, COLS, A_REVERSE, text);
 	for (row = 0; lun && row < HEAT_ROWS; row++) {
-		for (i = first; i < s->heat.intervals; i++) {
+		for (i = first; i < end; i++) {
 			if (lun->count[i % HEAT_COLUMNS][row]) {
 				low = row < low ? row : low;
 				high = row;
@@ -263,7 +265,7 @@ static void draw_heat(struct screen *s)
 		text[0] = '<';
 		cell_time(text + 1, true, 64ULL << row);
 		put(y, 0, 7, A_NORMAL, text);
-		for (i = first; i < s->heat.intervals; i++) {
+		for (i = first; i < end; i++) {
 			const __u32 *count = lun->count[i % HEAT_COLUMNS];
 			unsigned int k;
 

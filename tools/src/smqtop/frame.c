@@ -220,12 +220,35 @@ bool frame_parse(struct frame *frame, const char *line)
 	return true;
 }
 
+static void copy_rows(struct rows *to, const struct rows *from)
+{
+	size_t size = from->nr * sizeof(*from->row);
+
+	*to = *from;
+	to->row = malloc(size + 1);
+	if (!to->row)
+		err(3, "memory");
+	memcpy(to->row, from->row, size);
+	to->room = to->nr;
+}
+
+void frame_copy(struct frame *to, const struct frame *from)
+{
+	unsigned int view;
+
+	*to = *from;
+	for (view = 0; view < VIEWS; view++)
+		copy_rows(&to->rows[view], &from->rows[view]);
+	copy_rows(&to->queues.rows, &from->queues.rows);
+}
+
 void frame_free(struct frame *frame)
 {
 	unsigned int view;
 
 	for (view = 0; view < VIEWS; view++)
 		rows_free(&frame->rows[view]);
+	rows_free(&frame->queues.rows);
 }
 
 struct replay {

@@ -34,7 +34,9 @@ void frame_collected(struct frame *frame, const struct collector *c);
 bool frame_write(const struct frame *frame, FILE *f);
 /* Reads a line; false if it is no line of a recording. */
 bool frame_parse(struct frame *frame, const char *line);
-/* Frees a frame that was read. */
+/* Copies a frame, with its rows. */
+void frame_copy(struct frame *to, const struct frame *from);
+/* Frees a frame that was read or copied. */
 void frame_free(struct frame *frame);
 
 /* The counts of an interval, without times, as JSON; @all: also those that are 0. */

@@ -96,15 +96,29 @@ static void next(struct screen *s, int *status)
 	}
 }
 
+/* Chooses the interval that is shown. */
+static void choose(struct screen *s)
+{
+	bool hold = s->paused && !s->source->replay;
+
+	if (hold && !s->is_held)
+		frame_copy(&s->held, &s->source->frame);
+	else if (!hold && s->is_held)
+		frame_free(&s->held);
+	s->is_held = hold;
+	s->frame = hold ? &s->held : &s->source->frame;
+	if (!hold)
+		s->heat_end = s->heat.intervals;
+}
+
 /* Finds the rows that are shown. */
 static void arrange(struct screen *s)
 {
-	const struct frame *frame = &s->source->frame;
-
-	place_arrange(&s->place, frame);
+	choose(s);
+	place_arrange(&s->place, s->frame);
 	source_look_at(s->source, place_lun(&s->place));
 	if (s->place.whole_host)
-		place_arrange(&s->place, frame);
+		place_arrange(&s->place, s->frame);
 }
 
 /* Returns the exit status. */
@@ -115,7 +129,7 @@ static int loop(struct screen *s, unsigned long count, int signals)
 		{ .events = POLLIN },
 	};
 	double end = now() + s->interval, begun = now(), left;
-	bool early;
+	bool early, stopped;
 	struct signalfd_siginfo info;
 	int status = -1, key, got;
 	unsigned long n = 0;
@@ -127,10 +141,11 @@ static int loop(struct screen *s, unsigned long count, int signals)
 		draw(s);
 		/* A host or LUN that comes or goes ends the interval. */
 		early = now() < begun + LEAST_SECONDS;
-		fds[2].fd = early || s->paused || s->source->replay ? -1 :
+		fds[2].fd = early || s->source->replay ? -1 :
 			s->source->live.sys.uevents;
 		left = (early ? begun + LEAST_SECONDS : end) - now();
-		poll(fds, 3, s->paused ? -1 : left > 0 ? left * 1000 + 1 : 0);
+		stopped = s->paused && s->source->replay;
+		poll(fds, 3, stopped ? -1 : left > 0 ? left * 1000 + 1 : 0);
 		if (fds[1].revents && read(signals, &info, sizeof(info)) > 0) {
 			got = handle(info.ssi_signo);
 			if (got)
@@ -144,7 +159,8 @@ static int loop(struct screen *s, unsigned long count, int signals)
 			arrange(s);
 		}
 		end = begun + s->interval;
-		if (!s->paused && (now() >= end || (fds[2].fd >= 0 && fds[2].revents))) {
+		stopped = s->paused && s->source->replay;
+		if (!stopped && (now() >= end || (fds[2].fd >= 0 && fds[2].revents))) {
 			next(s, &status);
 			begun = now();
 			end = begun + s->interval;
@@ -191,6 +207,8 @@ int screen_run(struct source *source, const struct options *o, int signals)
 	}
 	status = loop(&s, o->count, signals);
 	restore();
+	if (s.is_held)
+		frame_free(&s.held);
 	rows_free(&s.place.shown);
 	heat_free(&s.heat);
 	free(s.dialog.settings);
