@@ -179,7 +179,7 @@ static struct conv_lun *conv_claim_by_rule(struct scsi_device *lower)
 	list_add_tail(&cl->node, &cl->host->luns);
 	mutex_unlock(&conv_lock);
 	/* A work item adds the upper device, because the lower host may be in a scan. */
-	schedule_work(&cl->add);
+	queue_work(conv_wq, &cl->add);
 	return cl;
 }
 

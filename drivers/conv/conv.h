@@ -154,6 +154,8 @@ extern struct mutex conv_lock;
 /* main.c */
 extern struct scsi_driver conv_driver;
 extern struct device *conv_root;
+/* For work items that wait for commands: a blocked LUN's ones may take as long as it is blocked. */
+extern struct workqueue_struct *conv_wq;
 
 /* claim.c */
 extern const struct attribute_group *conv_driver_groups[];

@@ -115,7 +115,7 @@ static void conv_limits_work(struct work_struct *work)
 				    "limits follow the lower device: %u sectors, %u segments\n",
 				    sectors, now.max_segments);
 		cl->told = now;
-		queue_delayed_work(system_unbound_wq, &cl->limits_work, CONV_SETTLE);
+		queue_delayed_work(conv_wq, &cl->limits_work, CONV_SETTLE);
 	} else if (conv_limits_hold(&q->limits, &now)) {
 		/* The freeze waits for the requests in the queue, because they may be too large. */
 		flags = smq_queue_freeze(q);
@@ -189,7 +189,7 @@ bool conv_limits_check(struct conv_lun *cl, struct scsi_cmnd *scmd, unsigned int
 	unsigned int bytes;
 	u8 cdb[sizeof(scmd->cmnd)];
 
-	queue_delayed_work(system_unbound_wq, &cl->limits_work, 0);
+	queue_delayed_work(conv_wq, &cl->limits_work, 0);
 	conv_limits_read(&now, &cl->lower->request_queue->limits);
 	bytes = conv_limits_fit(&now, scmd);
 	if (bytes == scmd->sdb.length)

@@ -7,11 +7,13 @@
 #include <linux/module.h>
 #include <linux/percpu-refcount.h>
 #include <linux/rcupdate.h>
+#include <linux/workqueue.h>
 #include <smq/version.h>
 
 #include "conv.h"
 
 struct device *conv_root;	/* parent of all upper hosts */
+struct workqueue_struct *conv_wq;
 
 static int conv_probe(struct scsi_device *lower)
 {
@@ -56,11 +58,16 @@ struct scsi_driver conv_driver = {
 
 static int __init conv_init(void)
 {
-	int err;
+	int err = -ENOMEM;
 
+	conv_wq = alloc_workqueue("smq_conv", WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	if (!conv_wq)
+		return err;
 	conv_root = root_device_register("smq_conv");
-	if (IS_ERR(conv_root))
-		return PTR_ERR(conv_root);
+	if (IS_ERR(conv_root)) {
+		err = PTR_ERR(conv_root);
+		goto destroy_wq;
+	}
 	err = conv_rules_init();
 	if (err)
 		goto unregister;
@@ -73,6 +80,8 @@ exit_rules:
 	conv_rules_exit();
 unregister:
 	root_device_unregister(conv_root);
+destroy_wq:
+	destroy_workqueue(conv_wq);
 	return err;
 }
 module_init(conv_init);
@@ -83,6 +92,7 @@ static void __exit conv_exit(void)
 	driver_unregister(&conv_driver.gendrv);
 	conv_rules_exit();
 	root_device_unregister(conv_root);
+	destroy_workqueue(conv_wq);
 	/*
 	 * A preempted reader of dh_state may still read our handler's name, which is in this
 	 * module.
