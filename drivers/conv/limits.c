@@ -90,6 +90,7 @@ static bool conv_limits_hold(const struct queue_limits *lim, const struct conv_l
  */
 static void conv_limits_work(struct work_struct *work)
 {
+	static const struct conv_limits none;
 	struct conv_lun *cl = container_of(to_delayed_work(work), struct conv_lun, limits_work);
 	struct scsi_device *upper = conv_lun_upper(cl);
 	const struct queue_limits *from = &cl->lower->request_queue->limits;
@@ -103,6 +104,11 @@ static void conv_limits_work(struct work_struct *work)
 	q = upper->request_queue;
 	conv_limits_read(&now, from);
 	if (conv_limits_changed(&cl->told, from)) {
+		/*
+		 * Check all commands until the new limits are published: requests of the upper
+		 * queue may soon exceed the limits that were, which the lower queue may get again.
+		 */
+		conv_limits_publish(cl, &none);
 		size = max(q->limits.max_segment_size, now.max_segment_size);
 		sectors = conv_limits_sectors(&now, size);
 		err = smq_queue_set_limits(q, sectors, now.max_segments, size,
@@ -115,7 +121,8 @@ static void conv_limits_work(struct work_struct *work)
 				    "limits follow the lower device: %u sectors, %u segments\n",
 				    sectors, now.max_segments);
 		cl->told = now;
-		queue_delayed_work(conv_wq, &cl->limits_work, CONV_SETTLE);
+		/* A check may have queued the work item meanwhile, to run at once. */
+		mod_delayed_work(conv_wq, &cl->limits_work, CONV_SETTLE);
 	} else if (conv_limits_hold(&q->limits, &now)) {
 		/* The freeze waits for the requests in the queue, because they may be too large. */
 		flags = smq_queue_freeze(q);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """A work item that may sleep for long does not run in a workqueue of the kernel's: enough of them,
-on the LUNs of one host that is stuck, would take all its workers, and delay work items of others."""
+"""A work item that may sleep for long does not run in a workqueue of the kernel: enough of them,
 import re
 from pathlib import Path
 

@@ -7,6 +7,7 @@ reach the lower LLD.
 import mmap
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from kit.conv import claim, release
 from kit.fiojob import fio, load_on
 from kit.host import load, loaded, under_way, unload, wait_for
 from kit.sgio import DID_ERROR, SgDev
-from kit.trace import enabled, recording
+from kit.trace import TRACING, enabled, recording
 
 KNOB = Path("/sys/module/smq_quiesce/parameters/limits")
 STARTS = "scsi/scsi_dispatch_cmd_start"
@@ -137,20 +138,25 @@ def test_smaller_segments_while_requests_wait(lower):
     upper = claim(lower)
     whole = attr(upper, "max_hw_sectors_kb")
     Path("/proc/sys/vm/nr_hugepages").write_text("8", encoding="ascii")
-    load_options = {"ioengine": "io_uring", "rw": "randread", "bs": "512k", "iodepth": 16,
+    load_options = {"ioengine": "io_uring", "rw": "randread", "bs": "512k", "iodepth": 4,
                     "size": "8m", "loops": 1000, "iomem": "shmhuge"}
     with enabled(STARTS), smqsg.depth(lower, 1), smqsg.slow(0.01), \
             load_on(upper.sd, **load_options) as job:
-        for _ in range(3):
-            under_way(upper, 20)
-            set_limits(lower, size=65536)
-            # The commands that the lower queue had at that moment were not checked.
-            under_way(upper, 20)
+        for _ in range(2):
             with recording(STARTS) as lines:
+                # In the second round the requests of 64 KiB end first.
                 under_way(upper, 40)
+                set_limits(lower, size=65536)
+                (TRACING / "trace_marker").write_text("smaller", encoding="ascii")
+                under_way(upper, 60)
+            at, = (number for number, line in enumerate(lines) if line.endswith(": smaller"))
+            # The first commands may be those that the lower queue had, which were not checked.
             assert all(sectors <= entries * 65536 // SECTOR
-                       for sectors, entries in commands(lines, lower))
+                       for sectors, entries in commands(lines[at:], lower)[20:])
             wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == 64)
+            # After a second smq_conv checks no command while the limits stay as they are. In the
+            # next round they become small again less than a second after they became larger.
+            time.sleep(1.5)
             set_limits(lower, whole * 2)
             wait_for("the limit to follow", lambda: attr(upper, "max_hw_sectors_kb") == whole)
         assert job.running
