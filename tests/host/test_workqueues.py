@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A work item that may sleep for long does not run in a workqueue of the kernel's: enough of them,
-"""A work item that may sleep for long does not run in a workqueue of the kernel: enough of them,
+"""Work items that may sleep for long do not run in the kernel's own workqueues: many of them, on the
+LUNs of one stuck host, would take all workers, and delay the work items of others."""
 import re
 from pathlib import Path
 
