@@ -195,7 +195,7 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch, u32 
 	bool is_range = !list.runs && !list.slots;
 	struct smqsg_io *io = is_short ? &batch->ios[batch->at] : NULL;
 	blk_opf_t polled = kind == SMQSG_BATCH_OF_ANY ? batch->polled : 0;
-	blk_mq_req_flags_t alloc = batch->alloc;
+	blk_mq_req_flags_t flags = batch->alloc;
 	u32 number = batch->list + batch->at;
 	struct llist_node *again = NULL;
 	struct smqsg_fd *fd = batch->fd;
@@ -219,8 +219,9 @@ static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch, u32 
 		else if (!is_range && unlikely(!slot))
 			ret = -EINVAL;
 		else
-			ret = smqsg_slot_start(io, fd, slot, number, varied, alloc, polled,
-					       batch->ioucmd, false);
+			ret = smqsg_slot_start(io, fd, number, &(struct smqsg_send) {
+				.opf = polled, .ioucmd = batch->ioucmd, .slot = slot,
+				.varied = varied, .flags = flags }, false);
 		if (unlikely(ret)) {
 			if (!smqsg_batch_unsent(batch, io, number, ret))
 				break;

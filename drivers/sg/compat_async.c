@@ -101,7 +101,7 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 	ret = smqsg_cmd_enter(cmd);
 	if (ret)
 		return ret;
-	ret = smqsg_data_map(&cmd->data, cmd->fd, &xfer);
+	ret = smqsg_cmd_get_data(cmd, &xfer);
 	if (!ret)
 		ret = smqsg_v3_reserve(cmd->fd, &xfer);
 	if (ret)
@@ -115,7 +115,7 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 	return 0;
 
 out_leave:
-	smqsg_data_unsent(&cmd->data);
+	smqsg_data_unsent(&cmd->io->data);
 	smqsg_cmd_leave(cmd);
 	/* A reader may be waiting for only this command: wake it, in case the device has gone. */
 	wake_up_interruptible_poll(&cmd->fd->v3.wait, EPOLLIN | EPOLLRDNORM);

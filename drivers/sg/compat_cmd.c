@@ -28,6 +28,18 @@ static void smqsg_v3_wake_readers(struct smqsg_v3 *v3)
 }
 
 /*
+ * Unmaps a command's data, and copies it to the caller unless the current task is a kernel thread.
+ * Returns 0 or an errno.
+ */
+static int smqsg_cmd_unmap(struct smqsg_cmd *cmd)
+{
+	int ret = smqsg_data_unmap(&cmd->io->data);
+
+	smqsg_pages_free(&cmd->pages);
+	return ret;
+}
+
+/*
  * Lets read() fetch the result of a command whose caller was killed, without the data: only another
  * process can fetch it, and the data must not be written to that process's memory.
  */
@@ -35,7 +47,7 @@ static void smqsg_cmd_offer(struct smqsg_cmd *cmd)
 {
 	struct smqsg_v3 *v3 = &cmd->fd->v3;
 
-	smqsg_data_unmap(&cmd->data, NULL);
+	smqsg_cmd_unmap(cmd);
 	spin_lock_irq(&v3->lock);
 	cmd->kept = false;
 	cmd->sync = false;
@@ -49,10 +61,15 @@ static void smqsg_cmd_work(struct work_struct *work)
 	struct smqsg_cmd *cmd = container_of(work, struct smqsg_cmd, work);
 	struct file *file = cmd->file;
 
-	if (cmd->kept)
+	if (cmd->kept) {
 		smqsg_cmd_offer(cmd);
-	else
+	} else if (file) {
 		smqsg_cmd_free(cmd);
+	} else {
+		/* The file is closed, so there is no pool. */
+		smqsg_cmd_unmap(cmd);
+		smqsg_io_free(cmd->io);
+	}
 	if (file)
 		fput(file);
 }
@@ -62,22 +79,29 @@ static void smqsg_cmd_work(struct work_struct *work)
  * @fd: the file
  * @sync: for SG_IO
  *
- * Return: the command, with all other fields 0 except for smqsg_data.mapped, which is undefined;
- * NULL if there is no memory.
+ * Return: the command, with all other fields 0; NULL if there is no memory.
  */
 struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 {
-	struct smqsg_cmd *cmd = xchg(&fd->v3.spare, NULL);
+	struct smqsg_io *io = smqsg_io_get(fd);
+	struct smqsg_cmd *cmd;
 
-	if (cmd)
-		memset(cmd, 0, offsetof(struct smqsg_cmd, data.mapped));
-	else
-		cmd = kzalloc(sizeof(*cmd), GFP_KERNEL_ACCOUNT);
-	if (!cmd)
+	if (!io)
 		return NULL;
+	if (io->header)
+		memset(io->header, 0, sizeof(*cmd));
+	else
+		io->header = kzalloc(sizeof(*cmd), GFP_KERNEL_ACCOUNT);
+	cmd = io->header;
+	if (!cmd) {
+		smqsg_io_put(io);
+		return NULL;
+	}
+	smqsg_data_init(&io->data);
 	INIT_LIST_HEAD(&cmd->entry);
 	init_completion(&cmd->done);
 	INIT_WORK(&cmd->work, smqsg_cmd_work);
+	cmd->io = io;
 	cmd->fd = fd;
 	cmd->sync = sync;
 	cmd->start = jiffies;
@@ -85,31 +109,25 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 }
 
 /**
- * smqsg_cmd_free() - frees a command, or keeps its memory for the file's next command
- * @cmd: the command, in no list; it has ended, or was never sent
+ * smqsg_cmd_free() - unmaps a command's data, and puts the command back into the file's pool
+ * @cmd: the command, in no list; it has ended, or was never sent. The file is open
  *
  * Called in the caller's context, because data may be copied to the caller's memory; or in a kernel
- * thread, and then no data is copied. If @cmd->io is set, the file is still open.
+ * thread, and then no data is copied.
  *
  * Return: 0, or an errno if the data could not be copied to the caller's memory.
  */
 int smqsg_cmd_free(struct smqsg_cmd *cmd)
 {
-	/* In a kernel thread the file may have been freed. */
-	struct smqsg_v3 *v3 = current->mm ? &cmd->fd->v3 : NULL;
-	int ret = smqsg_data_unmap(&cmd->data, v3);
+	int ret = smqsg_cmd_unmap(cmd);
 
-	if (cmd->io)
-		smqsg_io_put(cmd->io);
-	if (v3)
-		cmd = xchg(&v3->spare, cmd);
-	kfree(cmd);
+	smqsg_io_put(cmd->io);
 	return ret;
 }
 
 /**
  * smqsg_cmd_drop() - frees a command whose result will not be fetched
- * @cmd: the command, ended and in no list, without @cmd->io
+ * @cmd: the command, ended and in no list
  *
  * A work item frees it, because the data must not be copied to the current task's memory. Any
  * context.
@@ -216,24 +234,21 @@ static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 	return cmd->sync && cmd->orphan;
 }
 
+/* rq->end_io of a command. Any context. */
 static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 {
-	struct smqsg_cmd *cmd = rq->end_io_data;
-	struct smqsg_fd *fd = cmd->fd;
-	enum rq_end_io_ret ret = RQ_END_IO_FREE;
+	struct smqsg_io *io = rq->end_io_data;
+	struct smqsg_cmd *cmd = io->header;
+	struct smqsg_fd *fd = io->fd;
 	struct smqsg_v3 *v3 = &fd->v3;
 	struct file *file;
 	unsigned long flags;
 	bool orphan;
 
 	smqsg_cmd_save_result(cmd, blk_mq_rq_to_pdu(rq), status);
-	if (cmd->io) {
-		smqsg_direct_ended(fd);
-		ret = smqsg_idle_ended(&cmd->io->idle, fd, rq, cmd->result);
-	}
-	smqsg_release(fd, 1);
-	if (ret == RQ_END_IO_FREE)
+	if (smqsg_request_ended(io, fd, rq, cmd->result) == RQ_END_IO_FREE)
 		blk_mq_free_request(rq);
+	smqsg_release(fd, 1);
 
 	spin_lock_irqsave(&v3->lock, flags);
 	/*
@@ -255,48 +270,36 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 	return RQ_END_IO_NONE;
 }
 
-static void smqsg_cmd_fill_request(struct smqsg_cmd *cmd, struct request *rq,
-				   const struct smqsg_xfer *xfer)
+static __always_inline void smqsg_cmd_fill(struct smqsg_io *io, struct request *rq,
+					   const struct smqsg_send *send)
 {
-	smqsg_fill_request(rq, cmd->cdb, cmd->cdb_len, xfer->timeout, cmd);
-	smqsg_data_give(&cmd->data, cmd->fd, rq);
-	rq->end_io = smqsg_cmd_ended;
+	const struct smqsg_cmd *cmd = io->header;
+
+	smqsg_fill_request(rq, cmd->cdb, cmd->cdb_len, cmd->timeout, io);
+	smqsg_data_give(io, rq);
 }
 
-/* Sends a command on the node's own queue, if it has one that takes the command now. */
-static bool smqsg_cmd_start_own(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
-{
-	struct smqsg_fd *fd = cmd->fd;
-	struct request_queue *own = READ_ONCE(fd->own);
-	struct request *rq;
-	struct smqsg_io *io;
+static const struct smqsg_origin smqsg_cmd_origin = {
+	.fill = smqsg_cmd_fill,
+	.end = smqsg_cmd_ended,
+	.end_own = smqsg_cmd_ended,
+};
 
-	if (!own) {
-		smqsg_own_ask(fd, SMQSG_OWN_HEADER);
-		return false;
-	}
-	/* A command that is sent at once passes all others, so it is not at the queue's tail. */
-	if (xfer->at_tail || !smqsg_own_limits_match(own, fd->q))
-		return false;
-	io = smqsg_io_get(fd);
-	if (!io)
-		return false;
-	rq = smqsg_own_request(io, fd, own, xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN);
-	if (!rq)
-		goto out_put;
-	/* An idle request has the size of its last command's data. */
-	rq->nr_phys_segments = 0;
-	rq->__data_len = 0;
-	smqsg_cmd_fill_request(cmd, rq, xfer);
-	cmd->io = io;
-	/* Once it is sent, another thread's read() may fetch its result, and free @cmd. */
-	if (smqsg_direct_issue(fd, rq, &io->token))
-		return true;
-	cmd->io = NULL;
-	smqsg_own_unsent(io, fd, rq);
-out_put:
-	smqsg_io_put(io);
-	return false;
+/**
+ * smqsg_cmd_get_data() - maps or copies a command's data, before the command has a place
+ * @cmd: the command
+ * @xfer: where the data is
+ *
+ * Return: as smqsg_cmd_map(). Called in the caller's context.
+ */
+int smqsg_cmd_get_data(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
+{
+	if (!xfer->len)
+		return 0;
+	if (xfer->copy && !xfer->no_memory &&
+	    smqsg_data_is_small(cmd->fd, xfer->len, xfer->iovec_count))
+		return smqsg_data_copy(cmd->io, (uintptr_t)xfer->addr, xfer->len, xfer->out);
+	return smqsg_cmd_map(cmd, xfer);
 }
 
 /**
@@ -304,22 +307,29 @@ out_put:
  * @cmd: the command, with its data mapped
  * @xfer: how it is to be sent
  *
- * Return: 0 if the command was sent: smqsg_cmd_ended() will be called for it. Else an errno, and
- * the place is given back. The caller's context; sleeps for a tag. Does not access the caller's
- * memory, which could keep the place and the tag for any time.
+ * Return: 0 if the command was sent: smqsg_cmd_ended() will be called for it, and another thread's
+ * read() may free it. Else an errno, and the place is given back. The caller's context; sleeps for
+ * a tag.
  */
 int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 {
+	const struct smqsg_send send = { .opf = xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN };
+	struct smqsg_fd *fd = cmd->fd;
 	struct request *rq;
 
-	if (smqsg_cmd_start_own(cmd, xfer))
+	cmd->timeout = xfer->timeout;
+	if (!READ_ONCE(fd->own))
+		smqsg_own_ask(fd, SMQSG_OWN_HEADER);
+	/* A command that is sent at once passes all others, so it is not at the queue's tail. */
+	if (!xfer->at_tail && smqsg_send_own(cmd->io, fd, &smqsg_cmd_origin, &send))
 		return 0;
-	rq = scsi_alloc_request(cmd->fd->q, xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN, 0);
+	rq = scsi_alloc_request(fd->q, send.opf, 0);
 	if (IS_ERR(rq)) {
-		smqsg_unreserve(cmd->fd, 1);
+		smqsg_unreserve(fd, 1);
 		return PTR_ERR(rq);
 	}
-	smqsg_cmd_fill_request(cmd, rq, xfer);
+	smqsg_cmd_fill(cmd->io, rq, &send);
+	rq->end_io = smqsg_cmd_ended;
 	blk_execute_rq_nowait(rq, !xfer->at_tail);
 	return 0;
 }
@@ -377,17 +387,14 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 	struct smqsg_v3 *v3 = &fd->v3;
 	struct smqsg_cmd *cmd, *next;
 
-	free_page((unsigned long)v3->small);
-	kfree(v3->spare);
 	/* Wait for the lock: smqsg_cmd_ended() of the last command may still hold it. */
 	spin_lock_irq(&v3->lock);
 	WARN_ON_ONCE(v3->running);
 	spin_unlock_irq(&v3->lock);
 	list_for_each_entry_safe(cmd, next, &v3->cmds, entry) {
 		list_del_init(&cmd->entry);
-		if (cmd->io)
-			smqsg_io_free(cmd->io);
-		cmd->io = NULL;
+		/* The work item may run when the file is freed. */
+		smqsg_idle_free(&cmd->io->idle, fd);
 		smqsg_cmd_drop(cmd);
 	}
 }

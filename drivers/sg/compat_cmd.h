@@ -49,37 +49,17 @@ struct smqsg_xfer {
 };
 
 /**
- * struct smqsg_data - the data of a command, mapped
- * @bio: the bio of @mapped, which the command's request takes over; or NULL
- * @pages: pages through which the data is copied, or NULL
- * @nr_pages: elements of @pages
+ * struct smqsg_pages - pages through which a command's data is copied
+ * @pages: the pages, or NULL
+ * @nr: elements of @pages
  * @order: allocation order of each of @pages
- * @direct: the device's transfer is to or from the caller's pages
- * @small: a page with a copy of at most SMQSG_SMALL bytes of data, or NULL. If it is set, the
- *	fields above are not used
- * @back: the caller's memory to which @small is copied when the command has ended, or NULL
- * @small_len: bytes of data in @small
- * @mapped: a request to which the data is mapped, because the block layer maps memory only to a
- *	request. It has no tag and is never sent. Set if @bio is
- * @small_bio: a bio of @small, if the mid-layer has to prepare the command
- * @small_vec: the array of @small_bio
+ * @direct: the device's transfer is to or from the caller's pages instead
  */
-struct smqsg_data {
-	struct bio *bio;
+struct smqsg_pages {
 	struct page **pages;
-	unsigned int nr_pages;
+	unsigned int nr;
 	unsigned int order;
 	bool direct;
-	void *small;
-	void __user *back;
-	unsigned int small_len;
-	union {
-		struct request mapped;
-		struct {
-			struct bio small_bio;
-			struct bio_vec small_vec;
-		};
-	};
 };
 
 enum smqsg_cmd_state {
@@ -103,8 +83,8 @@ enum smqsg_cmd_state {
  * @hdr: the caller's header, later with the results
  * @cdb: the command descriptor block
  * @cdb_len: bytes of @cdb
- * @io: where its request of the node's own queue comes from, and stays; NULL: it has none. From the
- *	file's pool, until the command is freed
+ * @timeout: of the device, in jiffies; 0: the queue's default
+ * @io: the command's data and request. From the file's pool; this struct is @io->header
  * @result: scsi_cmnd.result
  * @resid: bytes that were not transferred
  * @sense_len: valid bytes of @sense; the others are 0
@@ -114,11 +94,10 @@ enum smqsg_cmd_state {
  * @done: completed at the command's end; the caller of SG_IO waits for it
  * @work: for a command whose caller is gone: unmaps the data, then frees the command or makes its
  *	result available to read()
- * @data: the command's data. The last field, because the end of it, from smqsg_data.mapped on, is
- *	not cleared for each command
+ * @pages: memory of its data
  *
- * The caller that fetches the result frees the command, or keeps its memory in smqsg_v3.spare. If
- * no caller will fetch the result, @work frees the command.
+ * The caller that fetches the result frees the command. If no caller will fetch the result, @work
+ * frees it.
  */
 struct smqsg_cmd {
 	struct list_head entry;
@@ -132,6 +111,7 @@ struct smqsg_cmd {
 	struct sg_io_hdr hdr;
 	u8 cdb[sizeof_field(struct scsi_cmnd, cmnd)];
 	u8 cdb_len;
+	unsigned int timeout;
 	struct smqsg_io *io;
 	int result;
 	unsigned int resid;
@@ -141,21 +121,20 @@ struct smqsg_cmd {
 	unsigned int duration;
 	struct completion done;
 	struct work_struct work;
-	struct smqsg_data data;
+	struct smqsg_pages pages;
 };
 
-/* compat_data.c */
+/* compat_map.c */
 
-int smqsg_data_map(struct smqsg_data *data, struct smqsg_fd *fd, const struct smqsg_xfer *xfer);
-void smqsg_data_give(struct smqsg_data *data, struct smqsg_fd *fd, struct request *rq);
-void smqsg_data_unsent(struct smqsg_data *data);
-int smqsg_data_unmap(struct smqsg_data *data, struct smqsg_v3 *v3);
+int smqsg_cmd_map(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer);
+void smqsg_pages_free(struct smqsg_pages *pages);
 
 /* compat_cmd.c */
 
 struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync);
 int smqsg_cmd_enter(struct smqsg_cmd *cmd);
 void smqsg_cmd_leave(struct smqsg_cmd *cmd);
+int smqsg_cmd_get_data(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer);
 int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer);
 int smqsg_cmd_wait(struct smqsg_cmd *cmd);
 int smqsg_cmd_free(struct smqsg_cmd *cmd);

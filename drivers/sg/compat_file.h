@@ -36,9 +36,6 @@ struct smqsg_fd;
  * @written: write() was called: read() may wait
  * @cmd_q: SG_SET_COMMAND_Q; any header of interface 3 sets it
  * @keep_orphan: SG_SET_KEEP_ORPHAN: read() can fetch the result of an SG_IO whose caller was killed
- * @small: a page for the data of a small command, or NULL. Taken and put back by exchange (full
- *	barrier): one command at a time has it
- * @spare: memory for the next command, or NULL. Taken and put back likewise
  *
  * Lives in the file, from smqsg_v3_open() to smqsg_v3_release(). The settings are single words,
  * written without a lock.
@@ -57,8 +54,6 @@ struct smqsg_v3 {
 	bool written;
 	int cmd_q;
 	int keep_orphan;
-	void *small;
-	struct smqsg_cmd *spare;
 };
 
 /* compat_cmd.c */

@@ -126,7 +126,7 @@ int smqsg_v3_fetch(struct smqsg_cmd *cmd, void __user *to)
 	hdr->resid = cmd->resid;
 	hdr->duration = cmd->duration;
 	hdr->info = 0;
-	if ((hdr->flags & SG_FLAG_DIRECT_IO) && cmd->data.direct)
+	if ((hdr->flags & SG_FLAG_DIRECT_IO) && cmd->pages.direct)
 		hdr->info |= SG_INFO_DIRECT_IO;
 	ret = smqsg_v3_sense(cmd);
 	if (ret)

@@ -40,13 +40,13 @@ static int smqsg_cmd_run(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	struct smqsg_fd *fd = cmd->fd;
 	int ret;
 
-	ret = smqsg_data_map(&cmd->data, fd, xfer);
+	ret = smqsg_cmd_get_data(cmd, xfer);
 	if (!ret)
 		ret = smqsg_reserve_wait(fd, smqsg_cmd_wait_limit(fd, xfer));
 	if (!ret)
 		ret = smqsg_cmd_start(cmd, xfer);
 	if (ret)
-		smqsg_data_unsent(&cmd->data);
+		smqsg_data_unsent(&cmd->io->data);
 	else if (smqsg_cmd_wait(cmd))
 		return 1;
 	smqsg_cmd_leave(cmd);

@@ -9,6 +9,7 @@
 #include <smq/compat.h>
 #include <smq/uring.h>
 
+#include "direct.h"
 #include "take.h"
 
 /* rq->end_io of a slot's request: of the device's queue, of the node's own queue. */
@@ -30,6 +31,17 @@ static __always_inline enum rq_end_io_ret smqsg_idle_ended(struct smqsg_idle *id
 		return RQ_END_IO_NONE;
 	smqsg_idle_forget(idle, fd, rq);
 	return RQ_END_IO_FREE;
+}
+
+/* Called by the end_io of a request of either queue; returns as smqsg_idle_ended(). Any context. */
+static __always_inline enum rq_end_io_ret smqsg_request_ended(struct smqsg_io *io,
+							      struct smqsg_fd *fd,
+							      struct request *rq, bool failed)
+{
+	if (rq->q == fd->q)
+		return RQ_END_IO_FREE;
+	smqsg_direct_ended(fd);
+	return smqsg_idle_ended(&io->idle, fd, rq, failed);
 }
 
 /* Where the SQE that runs a slot stores the pointer to its struct smqsg_io. */

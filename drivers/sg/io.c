@@ -9,7 +9,7 @@
 static struct kmem_cache *smqsg_io_cache;
 
 /* Sets up a bio whose bi_io_vec will point to memory that is not the bio's own. */
-void smqsg_bio_init(struct bio *bio)
+static void smqsg_bio_init(struct bio *bio)
 {
 	bio_init(bio, NULL, NULL, 0, 0);
 	bio_set_flag(bio, BIO_CLONED);
@@ -41,7 +41,8 @@ void smqsg_io_free(struct smqsg_io *io)
 {
 	smqsg_idle_free(&io->idle, io->fd);
 	bio_uninit(&io->bio);
-	free_page((unsigned long)io->small);
+	free_page((unsigned long)io->data.page);
+	kfree(io->header);
 	kmem_cache_free(smqsg_io_cache, io);
 }
 
@@ -70,7 +71,7 @@ void smqsg_ios_exit(struct smqsg_fd *fd)
 int smqsg_io_start(void)
 {
 	/* Sense is copied to user space from the field that is named here. */
-	smqsg_io_cache = KMEM_CACHE_USERCOPY(smqsg_io, SLAB_HWCACHE_ALIGN, sense);
+	smqsg_io_cache = KMEM_CACHE_USERCOPY(smqsg_io, SLAB_HWCACHE_ALIGN, adhoc.sense);
 	return smqsg_io_cache ? 0 : -ENOMEM;
 }
 

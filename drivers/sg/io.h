@@ -7,16 +7,54 @@
 
 #include <linux/llist.h>
 
+#include "data.h"
 #include "depth.h"
 #include "pool.h"
 #include "sg.h"
 #include "slot.h"
 
-/* Up to this many bytes, copying the data costs less than pinning its pages. */
-#define SMQSG_SMALL		min_t(u32, PAGE_SIZE, SZ_4K)
-
-struct smqsg_adhoc_waiting;
 struct smqsg_batch;
+struct smqsg_cmd;
+
+/**
+ * struct smqsg_adhoc - an ad hoc command
+ * @address: address of the data
+ * @length: bytes of data
+ * @iovecs: elements of the array of struct iovec at @address; 0 if the data itself is at @address
+ * @timeout: jiffies
+ * @cdb_len: bytes of @cdb
+ * @out: the data goes to the device
+ * @fixed: @address lies in a registered buffer
+ * @owner: while the command waits: a reference to the credentials of the user whose locked memory
+ *	includes the data; NULL if no page is counted. Data is counted because a program may have
+ *	many more commands waiting than there are tags
+ * @pages: how many pages are counted
+ * @response: the user address for the sense
+ * @response_len: most bytes of sense that may be written there
+ * @sense_len: bytes of @sense
+ * @result2: the second half of the CQE, without the length of the sense
+ * @cdb: the CDB
+ * @sense: sense data
+ *
+ * The fields up to @owner are read from the SQE.
+ */
+struct smqsg_adhoc {
+	u64 address;
+	u32 length;
+	u32 iovecs;
+	u32 timeout;
+	u8 cdb_len;
+	bool out;
+	bool fixed;
+	const struct cred *owner;
+	unsigned long pages;
+	u64 response;
+	u32 response_len;
+	u32 sense_len;
+	u64 result2;
+	u8 cdb[SMQ_SG_MAX_CDB];
+	u8 sense[SMQ_SG_MAX_SENSE];
+};
 
 /**
  * struct smqsg_io - a command in flight or waiting
@@ -29,33 +67,24 @@ struct smqsg_batch;
  * @slot: number of the slot
  * @result: as smq_sg_status.result
  * @flags: SMQ_SG_RUN_*
+ * @token: token in the device's budget, from the last time that the command was sent on the node's
+ *	own queue; below 0 if it got none
  * @lba: the LBA of a run with SMQ_SG_RUN_LBA
  * @buffer_index: the index of a run's buffer, until the slot is taken
  * @buffer: the buffer of a run with SMQ_SG_RUN_BUFFER, referenced until the command has ended
- * @adhoc: additional data of an ad hoc command that waits or has waited, else NULL
- * @token: token in the device's budget, from the last time that the command was sent on the node's
- *	own queue; below 0 if it got none
  * @cqe_by: SMQSG_CQE_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
  *	straight issue the submitter or the command's end, whichever is later. Atomic: an exchange
  *	decides which is later. Set for each such run
- * @response: the user address for the sense of an ad hoc command
- * @response_len: most bytes of sense that may be written there
- * @result2: the second half of an ad hoc command's CQE, without the length of its sense
- * @sense_len: bytes of @sense
- * @user_bio: the bio into which the block layer mapped user memory, to be unmapped; or NULL
- * @small: a page for an ad hoc command's data of up to SMQSG_SMALL bytes, or NULL. Stays with this
- *	struct
- * @back: the user address to which @small is copied when the command has ended, or 0
- * @back_len: bytes to be copied
  * @waiter: used while the command waits for its turn
  * @bio: for the command's data
- * @buffer_slot: describes the data of a run with SMQ_SG_RUN_BUFFER, in place of the slot, or of an
- *	ad hoc command that has its data in @small and needs a bio
- * @sense: sense data of an ad hoc command
+ * @data: the data of a command that is not in a slot
+ * @header: memory for a command of SG_IO or write(), or NULL. Stays with this struct
+ * @buffer_slot: describes the data of a run with SMQ_SG_RUN_BUFFER, in place of the slot
+ * @adhoc: an ad hoc command
  *
  * The submitter takes this struct from the file's pool. The task that posts the CQE, the submitter
- * or a poller, puts it back. The file stays open meanwhile. A command of SG_IO or write() uses only
- * @idle and @token.
+ * or a poller, puts it back; for SG_IO and write() whoever frees @header. The file stays open
+ * meanwhile.
  */
 struct smqsg_io {
 	union {
@@ -69,29 +98,20 @@ struct smqsg_io {
 	u32 slot;
 	s32 result;
 	u32 flags;
-	u32 response_len;
-	union {
-		u64 lba;
-		u64 response;
-	};
+	int token;
+	u64 lba;
 	union {
 		u32 buffer_index;
 		struct smqsg_buffer *buffer;
-		struct smqsg_adhoc_waiting *adhoc;
 	};
-	u64 result2;
-	u32 sense_len;
-	int token;
 	atomic_t cqe_by;
-	u32 back_len;
-	struct bio *user_bio;
-	void *small;
-	u64 back;
 	struct smqsg_waiter waiter;
 	struct bio bio;
+	struct smqsg_data data;
+	struct smqsg_cmd *header;
 	union {
 		struct smqsg_slot buffer_slot;
-		u8 sense[SMQ_SG_MAX_SENSE];
+		struct smqsg_adhoc adhoc;
 	};
 };
 
@@ -119,7 +139,6 @@ struct smqsg_ios {
 /* The largest number of commands that a pool keeps. */
 #define SMQSG_IOS_MOST		256
 
-void smqsg_bio_init(struct bio *bio);
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd);
 int smqsg_io_start(void);
 void smqsg_io_stop(void);
@@ -167,9 +186,9 @@ static __always_inline void smqsg_bio_skip_endio(struct bio *bio)
 	atomic_set(&bio->__bi_remaining, 2);
 }
 
-/* Gives a request its data: @length bytes, @skip bytes into *@bvec. */
-static __always_inline void smqsg_io_arm(struct bio *bio, struct request *rq,
-					 struct bio_vec *bvec, u32 skip, u32 length, u16 segments)
+/* Makes a bio describe @length bytes of data, @skip bytes into *@bvec. */
+static __always_inline void smqsg_bio_arm(struct bio *bio, struct bio_vec *bvec, u32 skip,
+					  u32 length)
 {
 	/* All else is as bio_init() left it, or unused in a passthrough request. */
 	bio->bi_io_vec = bvec;
@@ -177,17 +196,6 @@ static __always_inline void smqsg_io_arm(struct bio *bio, struct request *rq,
 	bio->bi_iter.bi_idx = 0;
 	bio->bi_iter.bi_bvec_done = skip;
 	smqsg_bio_skip_endio(bio);
-	smq_rq_set_bio(rq, bio, segments);
-}
-
-/*
- * Makes blk_rq_unmap_user() copy nothing to the caller's memory, and not mark it as written: the
- * command of these bios was not sent.
- */
-static inline void smqsg_bio_unsent(struct bio *bio)
-{
-	for (; bio; bio = bio->bi_next)
-		bio->bi_opf = (bio->bi_opf & ~(blk_opf_t)REQ_OP_MASK) | REQ_OP_DRV_OUT;
 }
 
 #endif /* SMQSG_IO_H */

@@ -2,15 +2,20 @@
 /*
  * Makes a request from a slot: the code for the less frequent cases.
  */
+#include <smq/uring.h>
+
 #include "issue.h"
 
 static void smqsg_slot_arm(struct bio *bio, struct request *rq, struct smqsg_slot *slot)
 {
+	struct smq_rq_data data;
+
 	if (likely(!slot->in_pieces))
-		smqsg_io_arm(bio, rq, &slot->data.one, 0, slot->data.length, slot->segments);
+		smqsg_bio_arm(bio, &slot->data.one, 0, slot->data.length);
 	else
-		smqsg_io_arm(bio, rq, slot->data.bvec, slot->data.skip, slot->data.length,
-			     slot->segments);
+		smqsg_bio_arm(bio, slot->data.bvec, slot->data.skip, slot->data.length);
+	data = smq_rq_data_of_bio(bio, slot->segments);
+	smq_rq_set_data(rq, &data);
 }
 
 /**
@@ -117,32 +122,51 @@ void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *
 	blk_mq_free_request(rq);
 }
 
+/* How a slot's command is sent that is taken already. */
+static __always_inline struct smqsg_send smqsg_slot_send(struct smqsg_slot *slot, u32 varied,
+							 blk_mq_req_flags_t flags, blk_opf_t polled,
+							 struct io_uring_cmd *ioucmd)
+{
+	return (struct smqsg_send) {
+		.opf = smqsg_slot_op(slot) | polled,
+		.ioucmd = ioucmd,
+		.slot = slot,
+		.varied = varied,
+		.flags = flags,
+	};
+}
+
 /**
  * smqsg_slot_issue_plain() - smqsg_slot_issue() on the device's queue
  * @io: the run
- * @fd: the file
- * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
- * @polled: REQ_POLLED for a poll queue, else 0
- * @ioucmd: with REQ_POLLED: the SQE of the run or of its batch
+ * @flags: see struct smqsg_send
+ * @polled: REQ_POLLED or 0
+ * @ioucmd: see struct smqsg_send
  *
- * Return: as smqsg_slot_issue(). Process context.
+ * Return: as smqsg_send_plain(). Process context.
  */
-int smqsg_slot_issue_plain(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_req_flags_t flags,
-			   blk_opf_t polled, struct io_uring_cmd *ioucmd)
+int smqsg_slot_issue_plain(struct smqsg_io *io, blk_mq_req_flags_t flags, blk_opf_t polled,
+			   struct io_uring_cmd *ioucmd)
 {
-	struct smqsg_slot *slot = &fd->slots.array[io->slot];
-	struct request *rq = smqsg_request(fd, smqsg_slot_op(slot) | polled, flags);
+	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
+	const struct smqsg_send send = smqsg_slot_send(slot, io->flags, flags, polled, ioucmd);
 
-	if (IS_ERR(rq))
-		return PTR_ERR(rq);
-	if (polled && !smqsg_poll_on(&fd->polled, ioucmd, rq)) {
-		blk_mq_free_request(rq);
-		return -EOPNOTSUPP;
-	}
-	smqsg_slot_fill_request(io, rq, slot, io->flags);
-	rq->end_io = smqsg_slot_end;
-	blk_execute_rq_nowait(rq, false);
-	return 0;
+	return smqsg_send_plain(io, io->fd, &smqsg_slot_origin, &send);
+}
+
+/**
+ * smqsg_slot_issue_granted() - sends the command of a slot that was run alone, and has waited
+ * @io: the run
+ *
+ * Return: as smqsg_send_plain(). Process context.
+ */
+int smqsg_slot_issue_granted(struct smqsg_io *io)
+{
+	blk_opf_t polled = smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0;
+	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
+	const struct smqsg_send send = smqsg_slot_send(slot, io->flags, 0, polled, io->ioucmd);
+
+	return smqsg_slot_issue(io, io->fd, &send);
 }
 
 /**
@@ -151,18 +175,18 @@ int smqsg_slot_issue_plain(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_req_
  * @fd: the file
  * @slot: the slot
  * @varied: the run's SMQ_SG_RUN_*
- * @flags: BLK_MQ_REQ_NOWAIT
  *
  * Return: as smqsg_slot_issue(), or 1: the command ended before this function returned, and the
  * caller posts its CQE, without task work. Process context.
  */
 int smqsg_slot_issue_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
-			   u32 varied, blk_mq_req_flags_t flags)
+			   u32 varied)
 {
+	const struct smqsg_send send = smqsg_slot_send(slot, varied, BLK_MQ_REQ_NOWAIT, 0, NULL);
 	int ret;
 
 	atomic_set(&io->cqe_by, SMQSG_CQE_UNDECIDED);
-	ret = smqsg_slot_issue_as(io, fd, slot, varied, flags, 0, NULL);
+	ret = smqsg_slot_issue(io, fd, &send);
 	if (unlikely(ret)) {
 		atomic_set(&io->cqe_by, SMQSG_CQE_TASK_WORK);
 		return ret;

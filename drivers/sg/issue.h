@@ -13,10 +13,43 @@
 #include "end.h"
 #include "reserve.h"
 
-int smqsg_slot_issue_plain(struct smqsg_io *io, struct smqsg_fd *fd, blk_mq_req_flags_t flags,
-			   blk_opf_t polled, struct io_uring_cmd *ioucmd);
+/**
+ * struct smqsg_send - how a command is sent
+ * @opf: the request's operation, with REQ_POLLED for a poll queue
+ * @ioucmd: with REQ_POLLED: the SQE of the command or of its batch
+ * @slot: its slot, unless it is not in one
+ * @varied: the run's SMQ_SG_RUN_*
+ * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
+ *
+ * Exists only while code is compiled, like struct smqsg_origin.
+ */
+struct smqsg_send {
+	blk_opf_t opf;
+	struct io_uring_cmd *ioucmd;
+	struct smqsg_slot *slot;
+	u32 varied;
+	blk_mq_req_flags_t flags;
+};
+
+/**
+ * struct smqsg_origin - what differs between slots, ad hoc commands, and SG_IO and write()
+ * @fill: gives a request the command and its data; cannot fail
+ * @end: end_io of a request of the device's queue
+ * @end_own: end_io of a request of the node's own queue
+ *
+ * A constant, so that the compiler inlines @fill.
+ */
+struct smqsg_origin {
+	void (*fill)(struct smqsg_io *io, struct request *rq, const struct smqsg_send *send);
+	rq_end_io_fn *end;
+	rq_end_io_fn *end_own;
+};
+
+int smqsg_slot_issue_plain(struct smqsg_io *io, blk_mq_req_flags_t flags, blk_opf_t polled,
+			   struct io_uring_cmd *ioucmd);
+int smqsg_slot_issue_granted(struct smqsg_io *io);
 int smqsg_slot_issue_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
-			   u32 varied, blk_mq_req_flags_t flags);
+			   u32 varied);
 int smqsg_io_wait(struct smqsg_io *io, u32 slot, unsigned long timeout,
 		  void (*grant)(struct smqsg_waiter *waiter, int got));
 int smqsg_io_granted(struct smqsg_io *io, int got, int (*issue)(struct smqsg_io *io));
@@ -66,52 +99,34 @@ static __always_inline void smqsg_fill_request(struct request *rq, const u8 *cdb
 	rq->end_io_data = end_io_data;
 }
 
-/* Fills a request with a slot's command. @varied: the run's SMQ_SG_RUN_*. */
-static __always_inline void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq,
-						    struct smqsg_slot *slot, u32 varied)
+/* Tells whether a request has to be mapped by the block layer: see smqsg_own_limits_match(). */
+static __always_inline bool smqsg_send_maps(const struct smqsg_send *send)
 {
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-
-	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));
-	scmd->cmd_len = slot->cdb_len;
-	if (likely(slot->bioless) && smqsg_bioless_tag(rq))
-		smqsg_bioless_prepare(io->fd, rq, slot->direction, slot);
-	else
-		smqsg_slot_fill_mapped(rq, slot, &io->bio);
-	if (varied & SMQ_SG_RUN_LBA)
-		smqsg_lba_set(scmd->cmnd, slot->lba_bits, io->lba);
-	if (unlikely(varied & SMQ_SG_RUN_BUFFER))
-		smqsg_slot_apply_buffer(io, rq);
-	rq->timeout = slot->timeout;
-	rq->end_io_data = io;
-}
-
-static __always_inline blk_opf_t smqsg_slot_op(const struct smqsg_slot *slot)
-{
-	return slot->direction == SMQ_SG_OUT ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
+	return !send->slot || unlikely(!send->slot->bioless);
 }
 
 /*
- * Sends a slot's command on the node's own queue. Returns false if that has no request for it, or
- * if the device takes no command now.
+ * Sends a command on the node's own queue. Returns false if that has no request for it, or if the
+ * device takes no command now.
  */
-static __always_inline bool smqsg_slot_issue_own(struct smqsg_io *io, struct smqsg_fd *fd,
-						 struct smqsg_slot *slot, u32 varied,
-						 blk_opf_t polled, struct io_uring_cmd *ioucmd)
+static __always_inline bool smqsg_send_own(struct smqsg_io *io, struct smqsg_fd *fd,
+					   const struct smqsg_origin *origin,
+					   const struct smqsg_send *send)
 {
 	struct request_queue *own = READ_ONCE(fd->own);
 	struct request *rq;
 
 	if (unlikely(!own))
 		return false;
-	if (unlikely(!slot->bioless) && !smqsg_own_limits_match(own, fd->q))
+	if (smqsg_send_maps(send) && unlikely(!smqsg_own_limits_match(own, fd->q)))
 		return false;
-	rq = smqsg_own_request(io, fd, own, smqsg_slot_op(slot) | polled);
+	rq = smqsg_own_request(io, fd, own, send->opf);
 	if (unlikely(!rq))
 		return false;
-	smqsg_slot_fill_request(io, rq, slot, varied);
-	rq->end_io = smqsg_slot_end_own;
-	if (polled && unlikely(!smqsg_poll_on(&fd->polled, ioucmd, rq)))
+	origin->fill(io, rq, send);
+	rq->end_io = origin->end_own;
+	if ((send->opf & REQ_POLLED) &&
+	    unlikely(!smqsg_poll_on(&fd->polled, send->ioucmd, rq)))
 		goto unsent;
 	if (likely(smqsg_direct_issue(fd, rq, &io->token)))
 		return true;
@@ -121,48 +136,78 @@ unsent:
 }
 
 /*
- * smqsg_slot_issue() for a caller that has the slot and SMQ_SG_RUN_* at hand.
+ * Sends a command on the device's queue. Returns 0 or an errno: -EAGAIN: no tag, or the queue is
+ * frozen; -ENODEV; -EOPNOTSUPP: no poll queue.
  */
-static __always_inline int smqsg_slot_issue_as(struct smqsg_io *io, struct smqsg_fd *fd,
-					       struct smqsg_slot *slot, u32 varied,
-					       blk_mq_req_flags_t flags, blk_opf_t polled,
-					       struct io_uring_cmd *ioucmd)
+static __always_inline int smqsg_send_plain(struct smqsg_io *io, struct smqsg_fd *fd,
+					    const struct smqsg_origin *origin,
+					    const struct smqsg_send *send)
 {
-	if (likely(smqsg_slot_issue_own(io, fd, slot, varied, polled, ioucmd)))
-		return 0;
-	return smqsg_slot_issue_plain(io, fd, flags, polled, ioucmd);
+	struct request *rq = smqsg_request(fd, send->opf, send->flags);
+
+	if (IS_ERR(rq))
+		return PTR_ERR(rq);
+	if ((send->opf & REQ_POLLED) && !smqsg_poll_on(&fd->polled, send->ioucmd, rq)) {
+		blk_mq_free_request(rq);
+		return -EOPNOTSUPP;
+	}
+	origin->fill(io, rq, send);
+	rq->end_io = origin->end;
+	blk_execute_rq_nowait(rq, false);
+	return 0;
 }
 
-/**
- * smqsg_slot_issue() - sends a slot's command
- * @io: a run that smqsg_slot_take() filled and for which a place is reserved
- * @fd: the file
- * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
- * @polled: REQ_POLLED for a poll queue, else 0
- * @ioucmd: with REQ_POLLED: the SQE of the run or of its batch
- *
- * Return: 0: sent, and the command may have ended already. Else no request could be allocated:
- * -EAGAIN: no tag, or the queue is frozen; -ENODEV; -EOPNOTSUPP: no poll queue. Process context.
- */
-static inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
-				   blk_mq_req_flags_t flags, blk_opf_t polled,
-				   struct io_uring_cmd *ioucmd)
+/* smqsg_origin.fill of slots. */
+static __always_inline void smqsg_slot_fill(struct smqsg_io *io, struct request *rq,
+					    const struct smqsg_send *send)
 {
-	struct smqsg_slot *slot = &fd->slots.array[io->slot];
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct smqsg_slot *slot = send->slot;
 
-	return smqsg_slot_issue_as(io, fd, slot, io->flags, flags, polled, ioucmd);
+	memcpy(scmd->cmnd, slot->cdb, sizeof(slot->cdb));
+	scmd->cmd_len = slot->cdb_len;
+	if (likely(slot->bioless) && smqsg_bioless_tag(rq))
+		smqsg_bioless_prepare(io->fd, rq, slot->direction, slot);
+	else
+		smqsg_slot_fill_mapped(rq, slot, &io->bio);
+	if (send->varied & SMQ_SG_RUN_LBA)
+		smqsg_lba_set(scmd->cmnd, slot->lba_bits, io->lba);
+	if (unlikely(send->varied & SMQ_SG_RUN_BUFFER))
+		smqsg_slot_apply_buffer(io, rq);
+	rq->timeout = slot->timeout;
+	rq->end_io_data = io;
+}
+
+static const struct smqsg_origin smqsg_slot_origin = {
+	.fill = smqsg_slot_fill,
+	.end = smqsg_slot_end,
+	.end_own = smqsg_slot_end_own,
+};
+
+static __always_inline blk_opf_t smqsg_slot_op(const struct smqsg_slot *slot)
+{
+	return slot->direction == SMQ_SG_OUT ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
+}
+
+/*
+ * Sends a slot's command, for which a place is reserved. Returns 0: sent, and the command may have
+ * ended already; or as smqsg_send_plain().
+ */
+static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
+					    const struct smqsg_send *send)
+{
+	if (likely(smqsg_send_own(io, fd, &smqsg_slot_origin, send)))
+		return 0;
+	return smqsg_slot_issue_plain(io, send->flags, send->opf & REQ_POLLED, send->ioucmd);
 }
 
 /**
  * smqsg_slot_start() - takes a slot and sends its command
  * @io: the run
  * @fd: the file
- * @slot: the slot, from smqsg_slot_find()
- * @number: its number
- * @varied: what smqsg_run_vary() returned; 0: the run asks for nothing else
- * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
- * @polled: REQ_POLLED for a poll queue, else 0
- * @ioucmd: with REQ_POLLED: the SQE of the run or of its batch
+ * @number: the slot's number
+ * @send: how it is to be sent, @send->slot from smqsg_slot_find(), @send->varied what
+ *	smqsg_run_vary() returned; @send->opf is REQ_POLLED or 0
  * @alone: true: the submitter runs one slot, and reserves its place here. False, for a batch: the
  *	caller has reserved a place and started a plug. A compile-time constant
  *
@@ -173,21 +218,21 @@ static inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
  * described at struct smq_sg_run: the slot is not taken, and its status has the error. On an error
  * a place that was reserved here is given back. Process context.
  */
-static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd,
-					    struct smqsg_slot *slot, u32 number,
-					    u32 varied, blk_mq_req_flags_t flags, blk_opf_t polled,
-					    struct io_uring_cmd *ioucmd, bool alone)
+static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd, u32 number,
+					    struct smqsg_send *send, bool alone)
 {
-	int ret = smqsg_slot_take(io, fd, slot, number, varied);
+	int ret = smqsg_slot_take(io, fd, send->slot, number, send->varied);
 
 	if (unlikely(ret))
 		return ret;
 	if (alone && unlikely(!smqsg_reserve(fd, 1)))
 		return -EAGAIN;
-	if (alone && !polled)
-		ret = smqsg_slot_issue_alone(io, fd, slot, varied, flags);
-	else
-		ret = smqsg_slot_issue_as(io, fd, slot, varied, flags, polled, ioucmd);
+	if (alone && !send->opf) {
+		ret = smqsg_slot_issue_alone(io, fd, send->slot, send->varied);
+	} else {
+		send->opf |= smqsg_slot_op(send->slot);
+		ret = smqsg_slot_issue(io, fd, send);
+	}
 	if (likely(ret >= 0))
 		return ret;
 	if (alone)

@@ -14,18 +14,11 @@
 #include "refuse.h"
 #include "run.h"
 
-static int smqsg_slot_issue_waiting(struct smqsg_io *io)
-{
-	blk_opf_t polled = smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0;
-
-	return smqsg_slot_issue(io, io->fd, 0, polled, io->ioucmd);
-}
-
 /* smqsg_waiter.grant of a slot that waited. */
 static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
-	int ret = smqsg_io_granted(io, got, smqsg_slot_issue_waiting);
+	int ret = smqsg_io_granted(io, got, smqsg_slot_issue_granted);
 
 	if (ret)
 		smqsg_slot_end_unsent(io, ret);
@@ -123,13 +116,17 @@ static __always_inline u32 smqsg_sqe_lba(struct smqsg_io *io, const struct io_ur
 static __always_inline int smqsg_slot_run_as(struct smqsg_io *io, struct smqsg_fd *fd, u32 number,
 					     u32 varied, unsigned int issue_flags)
 {
-	blk_opf_t polled = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0;
-	struct smqsg_slot *slot = smqsg_slot_find(fd, &number);
+	struct smqsg_send send = {
+		.opf = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0,
+		.ioucmd = io->ioucmd,
+		.slot = smqsg_slot_find(fd, &number),
+		.varied = varied,
+		.flags = BLK_MQ_REQ_NOWAIT,
+	};
 	int ret = -EINVAL;
 
-	if (likely(slot))
-		ret = smqsg_slot_start(io, fd, slot, number, varied, BLK_MQ_REQ_NOWAIT, polled,
-				       io->ioucmd, true);
+	if (likely(send.slot))
+		ret = smqsg_slot_start(io, fd, number, &send, true);
 	if (likely(!ret))
 		return -EIOCBQUEUED;
 	return ret > 0 ? smqsg_slot_complete_inline(io, issue_flags) :

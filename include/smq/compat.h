@@ -164,55 +164,78 @@ static inline void smq_rq_copy_priority(struct request *rq, const struct request
 }
 
 /**
- * smq_rq_set_bio() - gives a passthrough request its one bio
- * @rq: a request without data
- * @bio: its data; the caller has done the checks and the count of blk_rq_append_bio()
- * @segments: upper bound of its pieces of memory, by the queue's limits
+ * struct smq_rq_data - the data of a passthrough request, apart from the request
+ * @bio: the first bio, NULL: no data
+ * @biotail: the last one
+ * @length: bytes
+ * @segments: upper bound of the pieces of memory, by the queue's limits
+ * @gap: as request.phys_gap_bit of later kernels
  */
-static inline void smq_rq_set_bio(struct request *rq, struct bio *bio,
-				  unsigned short segments)
+struct smq_rq_data {
+	struct bio *bio;
+	struct bio *biotail;
+	unsigned int length;
+	unsigned short segments;
+	unsigned char gap;
+};
+
+/**
+ * smq_rq_data_of_bio() - data that is in one bio
+ * @bio: the bio; the caller has done the checks and the count of blk_rq_append_bio()
+ * @segments: see struct smq_rq_data
+ */
+static __always_inline struct smq_rq_data smq_rq_data_of_bio(struct bio *bio,
+							     unsigned short segments)
 {
-	rq->nr_phys_segments = segments;
-	rq->__data_len = bio->bi_iter.bi_size;
-	rq->bio = bio;
-	rq->biotail = bio;
-	smq_rq_no_priority(rq);
-#ifdef SMQ_HAVE_PHYS_GAP
-	/* The caller did not look for gaps: assume that there may be one at any address. */
-	rq->phys_gap_bit = 1;
-#endif
+	return (struct smq_rq_data) {
+		.bio = bio,
+		.biotail = bio,
+		.length = bio->bi_iter.bi_size,
+		.segments = segments,
+		/* The caller did not look for gaps: assume that there may be one at any address. */
+		.gap = 1,
+	};
 }
 
 /**
- * smq_rq_take_data() - gives a passthrough request the data of another
- * @rq: a request without data
- * @from: a request of the same queue to which data was mapped, and which is not sent
- */
-static inline void smq_rq_take_data(struct request *rq, const struct request *from)
-{
-	rq->nr_phys_segments = from->nr_phys_segments;
-	rq->__data_len = from->__data_len;
-	rq->bio = from->bio;
-	rq->biotail = from->biotail;
-	smq_rq_no_priority(rq);
-#ifdef SMQ_HAVE_PHYS_GAP
-	rq->phys_gap_bit = from->phys_gap_bit;
-#endif
-}
-
-/**
- * smq_rq_of_no_queue() - lets data stay mapped to a request that holds no reference to its queue
- * @rq: a request without a tag
+ * smq_rq_data_of() - takes the data of a request to which the block layer has mapped it
+ * @rq: a request without a tag, which is not sent
  *
  * Clears the pointers to the disk that the kernel may have set in the bios: the disk may be freed
  * before the data is used.
  */
-static inline void smq_rq_of_no_queue(struct request *rq)
+static inline struct smq_rq_data smq_rq_data_of(const struct request *rq)
 {
 	struct bio *bio;
 
 	for (bio = rq->bio; bio; bio = bio->bi_next)
 		bio->bi_bdev = NULL;
+	return (struct smq_rq_data) {
+		.bio = rq->bio,
+		.biotail = rq->biotail,
+		.length = rq->__data_len,
+		.segments = rq->nr_phys_segments,
+#ifdef SMQ_HAVE_PHYS_GAP
+		.gap = rq->phys_gap_bit,
+#endif
+	};
+}
+
+/**
+ * smq_rq_set_data() - gives a passthrough request its data
+ * @rq: a request without data, of the queue by whose limits the segments were counted
+ * @data: the data
+ */
+static __always_inline void smq_rq_set_data(struct request *rq, const struct smq_rq_data *data)
+{
+	rq->nr_phys_segments = data->segments;
+	rq->__data_len = data->length;
+	rq->bio = data->bio;
+	rq->biotail = data->biotail;
+	smq_rq_no_priority(rq);
+#ifdef SMQ_HAVE_PHYS_GAP
+	rq->phys_gap_bit = data->gap;
+#endif
 }
 
 /*

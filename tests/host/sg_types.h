@@ -208,8 +208,12 @@ struct smqsg_fd;
 struct smqsg_slot;
 struct smqsg_buffer;
 struct smqsg_batch;
-struct smqsg_adhoc_waiting;
+struct smqsg_cmd;
+struct smqsg_data { int unused; };
+struct smqsg_adhoc { int unused; };
 struct llist_node { struct llist_node *next; };
+
+typedef enum rq_end_io_ret (rq_end_io_fn)(struct request *rq, int error);
 
 #include TYPES
 

@@ -33,12 +33,6 @@ WITHOUT = {
     ("drivers/core/fault_set.c", "smq_fault_store_kind"): "a count; no other data depends on it",
     ("drivers/core/stats.c", "smq_sum_hwq"): "statistics; no other data depends on them",
     ("drivers/ram/device.c", "ram_book_link"): "a time; no other data depends on it",
-    ("drivers/sg/compat_cmd.c", "smqsg_cmd_alloc"): "one command at a time owns the memory, as in "
-                                                    "sg-idle-take.litmus",
-    ("drivers/sg/compat_cmd.c", "smqsg_cmd_free"): "as smqsg_cmd_alloc()",
-    ("drivers/sg/compat_data.c", "smqsg_data_small"): "one command at a time owns the page, as in "
-                                                      "sg-idle-take.litmus",
-    ("drivers/sg/compat_data.c", "smqsg_small_put"): "as smqsg_data_small()",
     ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; related data has its own barrier",
     ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count; no other data depends on it",
     ("drivers/sg/own.c", "smqsg_own_run_others"): "a count; who sets it to 0 runs the queue",

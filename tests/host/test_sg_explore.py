@@ -19,6 +19,7 @@ WORLD = World("sg", types={
     POOL: ["struct smqsg_idle", "struct smqsg_dev_pool", "struct smqsg_fd_pool"],
     POOL_C: ["struct smqsg_tags"],
     SG + "io.h": ["struct smqsg_io", "enum"],
+    ISSUE_H: ["struct smqsg_send", "struct smqsg_origin"],
 }, functions={
     SG + "slot.h": ["smqsg_slots"],
     SG + "take.h": ["smqsg_status", "smqsg_slot_put_buffer", "smqsg_slot_find", "smqsg_slot_take"],
@@ -46,14 +47,15 @@ WORLD = World("sg", types={
     END: ["smqsg_slot_alone_ended", "smqsg_slot_finish", "smqsg_slot_result",
           "smqsg_slot_ended_badly", "smqsg_slot_end_as", "smqsg_slot_end", "smqsg_slot_end_own",
           "smqsg_slot_end_unsent"],
-    ISSUE_H: ["smqsg_request", "smqsg_own_request", "smqsg_slot_op", "smqsg_slot_issue_own",
-              "smqsg_slot_issue_as", "smqsg_slot_issue", "smqsg_slot_start"],
-    ISSUE: ["smqsg_io_wait", "smqsg_io_granted", "smqsg_own_unsent", "smqsg_slot_issue_plain",
-            "smqsg_slot_issue_alone", "smqsg_request_take_spare"],
+    ISSUE_H: ["smqsg_request", "smqsg_own_request", "smqsg_send_maps", "smqsg_send_own",
+              "smqsg_send_plain", "smqsg_slot_op", "smqsg_slot_issue", "smqsg_slot_start"],
+    ISSUE: ["smqsg_io_wait", "smqsg_io_granted", "smqsg_own_unsent", "smqsg_slot_send",
+            "smqsg_slot_issue_plain", "smqsg_slot_issue_granted", "smqsg_slot_issue_alone",
+            "smqsg_request_take_spare"],
     SG + "expire.c": ["smqsg_take_expired", "smqsg_grant_expired", "smqsg_end_waiting_of",
                       "smqsg_cancel_slot", "smqsg_cancel"],
-    RUN: ["smqsg_slot_issue_waiting", "smqsg_slot_grant", "smqsg_slot_unsent",
-          "smqsg_slot_complete_inline", "smqsg_slot_run_as"],
+    RUN: ["smqsg_slot_grant", "smqsg_slot_unsent", "smqsg_slot_complete_inline",
+          "smqsg_slot_run_as"],
 })
 
 
