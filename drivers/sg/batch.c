@@ -58,7 +58,7 @@ static noinline void smqsg_batch_free(struct smqsg_batch *batch)
  */
 int smqsg_batch_pool_init(struct smqsg_fd *fd)
 {
-	fd->batches = alloc_percpu_gfp(struct smqsg_batch_pool, GFP_KERNEL_ACCOUNT);
+	fd->batches = alloc_percpu_gfp(struct smqsg_stack, GFP_KERNEL_ACCOUNT);
 	return fd->batches ? 0 : -ENOMEM;
 }
 
@@ -69,16 +69,9 @@ int smqsg_batch_pool_init(struct smqsg_fd *fd)
 void smqsg_batch_pool_exit(struct smqsg_fd *fd)
 {
 	struct smqsg_batch *batch;
-	int cpu;
 
-	for_each_possible_cpu(cpu) {
-		struct smqsg_batch_pool *pool = per_cpu_ptr(fd->batches, cpu);
-
-		while ((batch = pool->first)) {
-			pool->first = batch->next;
-			smqsg_batch_free(batch);
-		}
-	}
+	while ((batch = smqsg_stack_pop_any(fd->batches)))
+		smqsg_batch_free(batch);
 	free_percpu(fd->batches);
 }
 
@@ -90,14 +83,8 @@ void smqsg_batch_pool_exit(struct smqsg_fd *fd)
  */
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
 {
-	struct smqsg_batch_pool *pool = get_cpu_ptr(fd->batches);
-	struct smqsg_batch *batch = pool->first;
+	struct smqsg_batch *batch = smqsg_stack_pop(fd->batches);
 
-	if (likely(batch)) {
-		pool->first = batch->next;
-		pool->count--;
-	}
-	put_cpu_ptr(fd->batches);
 	return likely(batch) ? batch : smqsg_batch_new(fd);
 }
 
@@ -109,22 +96,11 @@ struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
  */
 void smqsg_batch_put(struct smqsg_batch *batch)
 {
-	struct smqsg_batch_pool *pool;
-	bool full;
-
 	if (unlikely(batch->elements != batch->few)) {
 		kvfree(batch->elements);
 		batch->elements = batch->few;
 	}
-	pool = get_cpu_ptr(batch->fd->batches);
-	full = pool->count >= SMQSG_BATCHES_MOST;
-	if (likely(!full)) {
-		batch->next = pool->first;
-		pool->first = batch;
-		pool->count++;
-	}
-	put_cpu_ptr(batch->fd->batches);
-	if (unlikely(full))
+	if (unlikely(!smqsg_stack_push(batch->fd->batches, batch, SMQSG_BATCHES_MOST)))
 		smqsg_batch_free(batch);
 }
 

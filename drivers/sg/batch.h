@@ -81,18 +81,6 @@ enum {
 	SMQSG_BATCH_ORPHAN,
 };
 
-/**
- * struct smqsg_batch_pool - a file's unused batches on one CPU
- * @first: the first batch; smqsg_batch.next links the others
- * @count: how many there are
- *
- * Used with preemption off, and never from interrupts.
- */
-struct smqsg_batch_pool {
-	struct smqsg_batch *first;
-	unsigned int count;
-};
-
 int smqsg_batch_pool_init(struct smqsg_fd *fd);
 void smqsg_batch_pool_exit(struct smqsg_fd *fd);
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd);

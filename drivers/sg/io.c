@@ -48,23 +48,16 @@ void smqsg_io_free(struct smqsg_io *io)
 
 int smqsg_ios_init(struct smqsg_fd *fd)
 {
-	fd->ios = alloc_percpu_gfp(struct smqsg_ios, GFP_KERNEL_ACCOUNT);
+	fd->ios = alloc_percpu_gfp(struct smqsg_stack, GFP_KERNEL_ACCOUNT);
 	return fd->ios ? 0 : -ENOMEM;
 }
 
 void smqsg_ios_exit(struct smqsg_fd *fd)
 {
 	struct smqsg_io *io;
-	int cpu;
 
-	for_each_possible_cpu(cpu) {
-		struct smqsg_ios *pool = per_cpu_ptr(fd->ios, cpu);
-
-		while ((io = pool->first)) {
-			pool->first = io->next;
-			smqsg_io_free(io);
-		}
-	}
+	while ((io = smqsg_stack_pop_any(fd->ios)))
+		smqsg_io_free(io);
 	free_percpu(fd->ios);
 }
 

@@ -12,6 +12,7 @@
 #include "pool.h"
 #include "sg.h"
 #include "slot.h"
+#include "stack.h"
 
 struct smqsg_batch;
 struct smqsg_cmd;
@@ -124,18 +125,6 @@ enum {
 	SMQSG_CQE_ENDED,	/* ended while being submitted: the submitter posts it */
 };
 
-/**
- * struct smqsg_ios - a file's unused struct smqsg_io on one CPU
- * @first: the first one; smqsg_io.next links the others
- * @count: how many there are
- *
- * Used with preemption off, and never from interrupts.
- */
-struct smqsg_ios {
-	struct smqsg_io *first;
-	unsigned int count;
-};
-
 /* The largest number of commands that a pool keeps. */
 #define SMQSG_IOS_MOST		256
 
@@ -150,30 +139,15 @@ void smqsg_io_free(struct smqsg_io *io);
 /* Takes a command from the CPU's pool, or allocates one; NULL: no memory. Process context. */
 static inline struct smqsg_io *smqsg_io_get(struct smqsg_fd *fd)
 {
-	struct smqsg_ios *pool = get_cpu_ptr(fd->ios);
-	struct smqsg_io *io = pool->first;
+	struct smqsg_io *io = smqsg_stack_pop(fd->ios);
 
-	if (likely(io)) {
-		pool->first = io->next;
-		pool->count--;
-	}
-	put_cpu_ptr(fd->ios);
 	return likely(io) ? io : smqsg_io_new(fd);
 }
 
 /* Puts a command into the CPU's pool, or frees it. Process context. */
 static inline void smqsg_io_put(struct smqsg_io *io)
 {
-	struct smqsg_ios *pool = get_cpu_ptr(io->fd->ios);
-	bool full = pool->count >= SMQSG_IOS_MOST;
-
-	if (likely(!full)) {
-		io->next = pool->first;
-		pool->first = io;
-		pool->count++;
-	}
-	put_cpu_ptr(io->fd->ios);
-	if (unlikely(full))
+	if (unlikely(!smqsg_stack_push(io->fd->ios, io, SMQSG_IOS_MOST)))
 		smqsg_io_free(io);
 }
 

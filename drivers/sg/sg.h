@@ -87,8 +87,7 @@ struct smqsg_dev {
 	struct smqsg_dev_own own;
 };
 
-struct smqsg_ios;
-struct smqsg_batch_pool;
+struct smqsg_stack;
 
 /**
  * struct smqsg_fd - an open file
@@ -123,8 +122,8 @@ struct smqsg_fd {
 	struct file *file;
 	struct smqsg_fd_slots slots;
 	struct smqsg_fd_owner owner;
-	struct smqsg_ios __percpu *ios;
-	struct smqsg_batch_pool __percpu *batches;
+	struct smqsg_stack __percpu *ios;
+	struct smqsg_stack __percpu *batches;
 	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* see above */
 
