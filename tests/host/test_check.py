@@ -192,8 +192,8 @@ def test_a_hanging_vm_is_ended_with_a_reason(tmp_path, limit, status):
 
 
 def test_a_vm_that_prints_is_not_stopped(tmp_path):
-    script = "for n in 1 2 3 4 5 6 7 8; do echo $n; sleep 0.5; done"
-    assert ends(tmp_path, "sh", "-c", script, silence=3) == (0, "8")
+    script = "for n in 1 2 3 4 5 6; do echo $n; sleep 1; done"
+    assert ends(tmp_path, "sh", "-c", script, silence=5) == (0, "6")
 
 
 def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
@@ -202,7 +202,7 @@ def test_a_hanging_test_is_named_with_its_stack(tmp_path, monkeypatch):
                     encoding="ascii")
     monkeypatch.setattr(pytests, "STACK_SECONDS", 1)
     others = process.Runner.run.__defaults__[1:]
-    monkeypatch.setattr(process.Runner.run, "__defaults__", (4, *others))
+    monkeypatch.setattr(process.Runner.run, "__defaults__", (8, *others))
     step = plan.Step("host", "x", targets=(str(path),))
     found = plan.run(step, process.Runner(), tmp_path, tmp_path)
     assert [case.outcome for case in found.cases] == ["passed", "failed"]

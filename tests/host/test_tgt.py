@@ -29,8 +29,8 @@ def listens(port):
 
 
 def ends(port):
-    """Waits until no process accepts connections on a port; fails after 10 s."""
-    end = time.monotonic() + 10
+    """Waits until no process accepts connections on a port; fails after 20 s."""
+    end = time.monotonic() + 20
     while listens(port):
         assert time.monotonic() < end, f"tgtd still runs, on port {port}"
         time.sleep(0.05)

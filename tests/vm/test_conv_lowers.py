@@ -155,7 +155,7 @@ class DebugDevice:
 
     def end(self, steps):
         try:
-            wait_for("the LUN reset", lambda: "LUN reset" in steps(), 8)
+            wait_for("the LUN reset", lambda: "LUN reset" in steps())
             # The command after the reset is lost as well.
             time.sleep(1)
         finally:
@@ -181,7 +181,7 @@ class LoopDevice:
 
     def end(self, steps):
         self._ram.set("model/service_ns", 0)
-        wait_for("the LUN reset", lambda: "LUN reset" in steps(), 8)
+        wait_for("the LUN reset", lambda: "LUN reset" in steps())
 
 
 class VirtioDevice:

@@ -180,7 +180,7 @@ def test_signal_ends_a_run(luns):
         refused = run("rmmod", "smq_load", ok=False)
         assert refused.returncode and "in use" in refused.stderr
         os.kill(writer.pid, signal.SIGTERM)
-        writer.wait(10)
+        writer.wait(20)
     assert last_error() == "interrupted"
     inkernel.run("read", [luns[0].sd])
 

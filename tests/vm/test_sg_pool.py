@@ -379,7 +379,7 @@ def test_files_share_the_requests_of_their_node(path):
                 assert first.run(range(most)) == second.run(range(most)) == (0, 0)
                 limits = [one.info().max_held for one in (first, second)]
                 return limits == [most // 2] * 2 and idle_requests(path) == most // 2 * 2
-            wait_for("equal shares", shared, 5)
+            wait_for("equal shares", shared)
             for _ in range(3):
                 assert shared()
         assert idle_requests(path) <= most // 2 and first.info().max_held == most
@@ -395,8 +395,8 @@ def test_unused_requests_are_given_back(path):
         def only_two():
             assert file.run(range(2)) == (0, 0)
             return idle_requests(path) == 2
-        wait_for("14 requests to be given back", only_two, 5)
-        wait_for("all requests to be given back", lambda: idle_requests(path) == 0, 5)
+        wait_for("14 requests to be given back", only_two)
+        wait_for("all requests to be given back", lambda: idle_requests(path) == 0)
         fill_pool(file, 16)
 
 

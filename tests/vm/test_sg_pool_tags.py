@@ -43,7 +43,7 @@ def whole(sg_module, request):
         yield device
         if os.path.exists(device.path):
             device.idle()
-            wait_for("all tags back", lambda: smqsg.tags(device.lun) == 0, 2)
+            wait_for("all tags back", lambda: smqsg.tags(device.lun) == 0)
 
 
 def test_slot_in_flight_is_busy(whole):
@@ -116,7 +116,7 @@ def test_kept_tags_are_released(whole, how):
     else:
         with filled(whole.path, IDLE):
             assert smqsg.tags(whole.lun) == IDLE
-    wait_for("all tags back", lambda: smqsg.tags(whole.lun) == 0, 2)
+    wait_for("all tags back", lambda: smqsg.tags(whole.lun) == 0)
     whole.slow()
     with opened(whole.path) as file, Ring() as ring:
         for slot in range(DEPTH):

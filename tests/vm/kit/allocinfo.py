@@ -27,7 +27,7 @@ def live(wanted: Callable[[str], bool]) -> dict[str, int]:
 
 
 def grown(before: dict[str, int], wanted: Callable[[str], bool],
-          seconds: float = 15) -> list[str]:
+          seconds: float = 20) -> list[str]:
     """Waits until no place has more allocations than in @before, but at most @seconds, because the
     kernel frees some memory late. Returns the places that still have more."""
     end = time.monotonic() + seconds

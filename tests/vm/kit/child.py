@@ -42,7 +42,7 @@ def running(work: Callable) -> Iterator[tuple[int, Callable]]:
     pid = spawn(work)
     done = []
     try:
-        yield pid, lambda seconds=10: done.append(ended(pid, seconds)) or done[-1]
+        yield pid, lambda seconds=20: done.append(ended(pid, seconds)) or done[-1]
     finally:
         if not done:
             os.kill(pid, signal.SIGKILL)

@@ -172,7 +172,7 @@ def load(module: str, **params) -> None:
         raise ModuleError(f"modprobe {module} {' '.join(words)}: {done.stderr.strip()}")
 
 
-def unload(module: str, seconds: float = 15) -> None:
+def unload(module: str, seconds: float = 20) -> None:
     """Unloads a module by modprobe -r. Tries again for @seconds, because the probe of a disk may
     still use a module that was loaded shortly before."""
     end = time.monotonic() + seconds * TIME_FACTOR
@@ -194,7 +194,7 @@ def under_way(lun: Lun, commands: int = 300, seconds: float = 40) -> None:
     wait_for(f"I/O on {lun.sd}", lambda: done() > start + commands, seconds)
 
 
-def settle(host: Host, seconds: float = 10) -> dict[str, int]:
+def settle(host: Host, seconds: float = 20) -> dict[str, int]:
     """Waits until a host has nothing in flight; returns its counters."""
     wait_for(f"host{host.number}: idle", lambda: host.attr("smq/inflight") == "0", seconds)
     return host.stats()

@@ -86,7 +86,7 @@ class KernelLog:
         """The lines in which the regular expression is found."""
         return [line for line in self.lines() if re.search(pattern, line)]
 
-    def wait(self, pattern: str, seconds: float = 10) -> str:
+    def wait(self, pattern: str, seconds: float = 20) -> str:
         """The first line with @pattern; fails after @seconds."""
         end = time.monotonic() + seconds
         while True:

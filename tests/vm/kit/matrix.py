@@ -119,8 +119,8 @@ class Storage:
 
     def _reset(self, sg: SgDev, name: str) -> bool:
         """Resets at level @name; returns whether it succeeded. A level that the row has is tried
-        again for ten seconds, because a reset also fails while other error handling runs."""
-        end = time.monotonic() + 10
+        again for 20 s, because a reset also fails while other error handling runs."""
+        end = time.monotonic() + 20
         while True:
             try:
                 sg.reset(LEVELS[name] | SG_SCSI_RESET_NO_ESCALATE)

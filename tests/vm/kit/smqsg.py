@@ -12,7 +12,7 @@ from .host import Lun, load, unload, wait_for
 CLASS = Path("/sys/class/smq_sg")
 
 
-def node(lun: Lun, seconds: float = 10) -> str:
+def node(lun: Lun, seconds: float = 20) -> str:
     """/dev/smqsgN of a LUN."""
     def there():
         for entry in (lun.sysfs / "smq_sg").glob("smqsg*"):
