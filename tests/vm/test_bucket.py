@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
 # One job on each of two CPUs.
 TWO = {"numjobs": 2, "cpus_allowed": "0,1", "cpus_allowed_policy": "split"}
 JOB = TWO | {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16,
-             "time_based": True, "runtime": 60}
+             "time_based": True, "runtime": 600}
 ONE = JOB | {"numjobs": 1, "cpus_allowed": "0"}
 VERIFY = TWO | {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
                 "size": f"{repeats(4)}m", "offset_increment": "16m", "verify": "crc32c",
@@ -153,17 +153,16 @@ def test_dispatchers_hand_over_with_a_budget_of_one(queue):
 def test_switching_and_freezing_under_verified_load(queue):
     _, host = queue
     lun = host.luns()[0]
-    switched = 0
     with traced() as trace:
-        with load_on(lun.sd, to_end=True, **VERIFY | {"loops": 3}) as load:
-            while load.running and switched < 60:
-                choose(host, ("bucket", "direct", "bucket", "batch")[switched % 4],
-                       budget=(1, 64)[switched % 8 // 4])
-                if switched % 3 == 0:
-                    elevator(lun, ("none", "mq-deadline")[switched % 2])
-                switched += 1
+        with load_on(lun.sd, **VERIFY | {"loops": 100000}) as load:
+            under_way(lun)
+            for turn in range(repeats(24)):
+                choose(host, ("bucket", "direct", "bucket", "batch")[turn % 4],
+                       budget=(1, 64)[turn % 8 // 4])
+                if turn % 3 == 0:
+                    elevator(lun, ("none", "mq-deadline")[turn % 2])
+            assert load.running
         settle(host)
-    assert switched >= 15
     assert trace.check_once() >= total_ios(load.result())
     choose(host, budget=64)
 
