@@ -18,7 +18,7 @@ SCAN = Path("/sys/module/scsi_mod/parameters/scan")
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
           "verify": "crc32c", "verify_fatal": 1}
 JOB = {"ioengine": "io_uring", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjobs": 2,
-       "time_based": True, "runtime": 60, "size": "16m"}
+       "time_based": True, "runtime": 600, "size": "16m"}
 
 
 def refused(number, call, *args):

@@ -253,7 +253,7 @@ def test_tags_shared_with_a_bare_lun():
         lower, bare = host.luns()
         upper = claim(lower)
         read = {"rw": "randread", "bs": 4096, "ioengine": "libaio", "iodepth": 8, "size": "8m"}
-        with load_on(bare.sd, time_based=True, runtime=90, **read) as job:
+        with load_on(bare.sd, time_based=True, runtime=600, **read) as job:
             under_way(bare, 20)
             before, busy = conv.dispatched(bare), conv.host_of(upper).stats()["busy"]
             fio(upper.sd, number_ios=150, **read)

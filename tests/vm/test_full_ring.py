@@ -22,7 +22,7 @@ from kit.trace import traced
 pytestmark = pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
 
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "time_based": True,
-         "runtime": 60}
+         "runtime": 600}
 ONE = READS | {"cpus_allowed": "0"}
 TWO = READS | {"numjobs": 2, "cpus_allowed": "0,1", "cpus_allowed_policy": "split"}
 ALL = 2**32 - 1

@@ -25,7 +25,7 @@ VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16
 # it does so before or after the drop.
 DROPS = {"refused": 2, "queued_after": 0, "completed_after": 3, "queued_before": 1}
 LOAD = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "numjobs": 2,
-        "time_based": True, "runtime": 60}
+        "time_based": True, "runtime": 600}
 READ_10 = bytes.fromhex("28000000000000000800")
 HOST_BUSY, DEVICE_BUSY, TARGET_BUSY = 0x1055, 0x1056, 0x1058
 REASONS = {HOST_BUSY: "busy_host", DEVICE_BUSY: "busy_device", TARGET_BUSY: "busy_target"}
@@ -141,7 +141,7 @@ def test_entries_that_drop_host_lock():
         (disk.sysfs / "timeout").write_text("10", encoding="ascii")
         with traced(buffer_kb=65536) as trace:
             with load_on(disk.sd, numjobs=2, offset_increment="8m", verify_backlog=16,
-                         time_based=True, runtime=60, cpus_allowed="0-1",
+                         time_based=True, runtime=600, cpus_allowed="0-1",
                          cpus_allowed_policy="split", **VERIFIED | {"size": "4m"}) as load_:
                 under_way(disk, 50)
                 with units_tested(disk.sg):

@@ -13,7 +13,7 @@ from kit.trace import traced
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, "size": "8m",
           "verify": "crc32c", "verify_fatal": 1}
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "time_based": True,
-         "runtime": 60}
+         "runtime": 600}
 
 
 @pytest.fixture(scope="module", autouse=True)

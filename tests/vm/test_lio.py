@@ -23,7 +23,7 @@ VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "io
             "size": "2m", "verify": "crc32c", "verify_fatal": 1}
 RESETS = VERIFIED | {"bsrange": "4k-4k", "size": "8m"}
 LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjobs": 2,
-        "time_based": True, "runtime": 60, "size": "8m"}
+        "time_based": True, "runtime": 600, "size": "8m"}
 BLOCKS = 32 << 11
 WHERE = Path("/run")
 

@@ -31,7 +31,7 @@ ADD = "device_add scsi-hd,bus=hba.0,scsi-id=5,id=more,drive="
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
 LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 32, "numjobs": 2,
-        "time_based": True, "runtime": 60}
+        "time_based": True, "runtime": 600}
 READ_10 = bytes.fromhex("28000000000000000800")
 
 

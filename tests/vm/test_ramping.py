@@ -15,7 +15,7 @@ from kit.trace import traced
 HOSTS, STORMS, DEPTH, STEPS = 5, 4, 8, 1
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
-            "runtime": 90}
+            "runtime": 600}
 
 
 def attribute(lun, name):

@@ -19,7 +19,7 @@ CASES += [(command, blocks) for command in COMMANDS for blocks in (1, 2, 3)]
 # fio uses the first 8 MiB, half of them for each job. The test's own commands use later blocks.
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": "4k", "iodepth": 4, "size": "4m",
             "verify": "crc32c", "verify_fatal": 1, "verify_backlog": 16, "time_based": True,
-            "runtime": 60, "numjobs": 2, "offset_increment": "4m", "thinktime": 2000}
+            "runtime": 600, "numjobs": 2, "offset_increment": "4m", "thinktime": 2000}
 
 
 def check_short(host_dir, dev, commands, lba, old, new, size):

@@ -25,7 +25,7 @@ QUEUES = min(4, os.cpu_count())
 # How long a hardware queue takes for a command, in ns. Even on a slow machine four CPUs need less
 # time to submit and complete four commands.
 SLOW_NS = 2000000 * TIME_FACTOR
-READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "time_based": True, "runtime": 60}
+READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "time_based": True, "runtime": 600}
 PINNED = READS | {"iodepth": 64, "cpus_allowed": "0"}
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 64, "cpus_allowed": "0",
           "size": "4m", "verify": "crc32c", "verify_fatal": 1}

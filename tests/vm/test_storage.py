@@ -49,7 +49,7 @@ VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "io
             "size": "2m", "offset_increment": "4m", "verify": "crc32c", "verify_fatal": 1}
 LAID_OUT = VERIFIED | {"rw": "write", "bsrange": None, "bs": 4096, "size": "4m"}
 LOAD = {"ioengine": "libaio", "bs": 4096, "iodepth": 16, "numjobs": 2, "offset": "8m",
-        "size": "8m", "time_based": True, "runtime": 60}
+        "size": "8m", "time_based": True, "runtime": 600}
 RESETS = (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST)
 
 pytestmark = pytest.mark.limit(120)

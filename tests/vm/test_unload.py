@@ -9,7 +9,7 @@ from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SG_SCSI_RESET_TAR
 from kit.trace import traced
 
 JOB = {"ioengine": "io_uring", "rw": "randrw", "bs": 4096, "iodepth": 16, "numjobs": 2,
-       "time_based": True, "runtime": 60, "size": "16m"}
+       "time_based": True, "runtime": 600, "size": "16m"}
 
 
 @pytest.mark.smoke

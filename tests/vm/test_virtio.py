@@ -41,7 +41,7 @@ CPUS = os.cpu_count()
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "2k-64k", "iodepth": 32,
             "size": "2m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
 LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 32, "numjobs": 2,
-        "time_based": True, "runtime": 60}
+        "time_based": True, "runtime": 600}
 READ_10 = bytes.fromhex("28000000000000000800")
 
 

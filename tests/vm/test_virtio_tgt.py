@@ -36,7 +36,7 @@ PATHS = BLOCK, GENERIC, HD = range(3)
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "2k-64k", "iodepth": 32,
             "size": "1m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
 LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 32, "numjobs": 2,
-        "time_based": True, "runtime": 60}
+        "time_based": True, "runtime": 600}
 ADD = "device_add scsi-block,bus=hba.0,scsi-id=5,id=plugged,drive=more"
 WRITE, READ = cdb.blocks(cdb.WRITE_10, 0, 1), cdb.blocks(cdb.READ_10, 0, 1)
 TUR = cdb.plain(cdb.TEST_UNIT_READY)

@@ -18,7 +18,7 @@ WRITES = 20
 # checked once a second) expire, and all aborts run, one after the other.
 BUSY_SECONDS = 4
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 64, "time_based": True,
-         "runtime": 60}
+         "runtime": 600}
 
 
 def on_cpu(cpu, node, *args, **more):
