@@ -30,20 +30,20 @@ def waiting(device, count):
 def test_one_waiting_slot_is_cancelled(device):
     """Cancels one slot's waiting run; all other runs end GOOD."""
     with opened(device.path) as file, Ring() as ring:
-        device.slow()
+        device.slow(4 * SLOW)
         for slot in range(12):
             file.push(ring, slot)
         ring.submit()
         waiting(device, 12 - DEPTH)
-        start = time.monotonic()
         assert file.cancel(9) == (0, 1)
         assert ring.wait(1) == [(9, -errno.ECANCELED)]
-        assert time.monotonic() - start < SOON
+        # It ends before the commands in flight do.
+        assert smqsg.attr(device.path, "inflight") == DEPTH
         assert file.status(9).result == -errno.ECANCELED and file.status(9).runs == 0
         assert file.cancel(9) == (errno.ENOENT, 0)
         assert file.cancel(0) == (errno.EALREADY, 0)
-        assert sorted(ring.wait(11)) == [(slot, 0) for slot in range(12) if slot != 9]
         device.slow(0)
+        assert sorted(ring.wait(11)) == [(slot, 0) for slot in range(12) if slot != 9]
         assert file.run_one(9).result == 0
 
 
@@ -73,7 +73,7 @@ def test_all_waiting_runs_of_a_file_are_cancelled(device):
         assert file.cancel() == (0, 4 + 1 + 2)
         got = dict(ring.wait(5))
         for thread in threads:
-            thread.join(10)
+            thread.join(20)
         # Cancelled runs end before the commands in flight do.
         assert smqsg.attr(device.path, "inflight") == DEPTH
         device.slow(0)
@@ -102,13 +102,14 @@ def test_sent_commands_of_a_cancelled_batch_complete(device):
     """When a batch is cancelled, each of its commands that was sent ends with its own result, and
     each other command with ECANCELED."""
     with opened(device.path) as file, Ring() as ring:
-        device.slow()
+        device.slow(4 * SLOW)
         file.push_batch(ring, range(12), 100)
         ring.submit()
         waiting(device, 1)
         # A batch waits as a whole: a single slot of it cannot be cancelled.
         assert file.cancel(11) == (errno.ENOENT, 0)
         assert file.cancel() == (0, 1)
+        device.slow(0)
         assert ring.wait(1) == [(100, 12 - DEPTH)]
         assert [file.status(slot).result for slot in range(12)] == (
             [0] * DEPTH + [-errno.ECANCELED] * (12 - DEPTH))
@@ -118,7 +119,7 @@ def test_batch_is_cancelled_while_it_is_sent(device):
     """A batch can be cancelled even while the dispatcher sends the part of it that has room."""
     with opened(device.path) as file, Ring() as ring:
         device.slow(1_000_000)
-        times = []
+        times, cancelled = [], []
         for turn in range(20):
             file.push_batch(ring, [slot % 64 for slot in range(2000)], turn)
             ring.submit()
@@ -127,10 +128,11 @@ def test_batch_is_cancelled_while_it_is_sent(device):
             assert file.cancel()[0] == 0
             start = time.monotonic()
             [(tag, failed)] = ring.wait(1)
-            assert tag == turn and 0 < failed <= 2000
+            assert tag == turn and failed <= 2000
             times.append(time.monotonic() - start)
-        # A busy machine delays some of them.
-        assert statistics.median(times) < SOON
+            cancelled.append(failed > 0)
+        # A busy machine delays some of them, or cancels them after their end.
+        assert statistics.median(times) < SOON and sum(cancelled) > 10
 
 
 @pytest.mark.parametrize("blocks", (1, 16), ids=("copied", "mapped"))
@@ -141,7 +143,7 @@ def test_waiting_adhoc_commands_are_cancelled(device, blocks):
     for area in areas:
         area[:] = b"\x5a" * size
     with SlotFile(device.path) as file, Ring(64, SETUP_SQE128 | SETUP_CQE32) as ring:
-        device.slow()
+        device.slow(4 * SLOW)
         raw = [push_adhoc(ring, file.fd, cdb.blocks(cdb.READ_10, 0, blocks), number, area, 0, size)
                for number, area in enumerate(areas)]
         ring.submit()
@@ -156,7 +158,7 @@ def test_waiting_adhoc_commands_are_cancelled(device, blocks):
 
 def test_polled_ring_reports_cancelled_runs(polled):
     with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
-        polled.slow()
+        polled.slow(4 * SLOW)
         for slot in range(12):
             file.push(ring, slot)
         ring.submit()

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from kit import cdb, sgio, smqsg
 from kit.child import FAILED, become_nobody, ended, spawn
+from kit.conv import dispatched
 from kit.host import ModuleError, run, unload, wait_for
 from kit.memory import PAGE, Memory
 from kit.ramdir import ram_host
@@ -220,16 +221,16 @@ def test_waiting_commands_of_a_killed_process_are_not_sent(device, how):
             ring.submit()
             ring.wait(99, 60)
         return 0
+    before = dispatched(device.lun)
     pid = spawn(work)
     assert os.read(ready, 1) == b"x"
     wait_for("commands in flight", lambda: smqsg.attr(device.path, "inflight") == DEPTH)
     wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
-    start = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     assert ended(pid) == -signal.SIGKILL
     device.idle()
-    # If the waiting commands were sent as well, all commands would take at least ten times SLOW.
-    assert time.monotonic() - start < 8 * SLOW / 1e9
+    # On a busy machine more than those in flight may have been sent by then, but not all.
+    assert DEPTH <= dispatched(device.lun) - before < 40
     os.close(ready)
     os.close(told)
     with opened(device.path) as file:

@@ -14,6 +14,7 @@ import pytest
 from kit import cdb, sgio, smqsg, uring
 from kit.adhoc import push_adhoc
 from kit.child import ended, running, spawn
+from kit.conv import dispatched
 from kit.host import loaded, run, wait_for
 from kit.kernel import SCSI_DEBUG_POLLS
 from kit.memory import PAGE, Memory
@@ -260,7 +261,7 @@ def test_unpolled_ring_does_not_delay_others(polled):
         ring.submit()
         began = time.monotonic()
         assert other.run(range(16)) == (0, 0)
-        assert time.monotonic() - began < 2 * TIME_FACTOR
+        assert time.monotonic() - began < 15 * TIME_FACTOR
         assert ring.wait(DEPTH) and file.run(range(DEPTH)) == (0, 0)
         # Commands of a ring that is polled get the places too.
         for slot in range(DEPTH):
@@ -268,7 +269,7 @@ def test_unpolled_ring_does_not_delay_others(polled):
         ring.submit()
         other.push_batch(second, range(32))
         second.submit()
-        assert second.wait(1, 5, spin=True) == [(0, 0)]
+        assert second.wait(1, spin=True) == [(0, 0)]
         assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
 
 
@@ -288,7 +289,7 @@ def test_removal_of_the_device_ends_all_commands(polled, polling):
         def remove():
             began = time.monotonic()
             (polled.lun.sysfs / "delete").write_text("1", encoding="ascii")
-            return int(time.monotonic() - began > 8 * SLOW / 1e9 * TIME_FACTOR)
+            return int(time.monotonic() - began > 15 * TIME_FACTOR)
         if polling:
             with running(remove) as (_, status):
                 got = dict(ring.wait(13, spin=True))
@@ -344,7 +345,7 @@ def test_unpolled_ring_keeps_no_places(polled, what):
             run("dd", f"if={polled.lun.sd}", "of=/dev/null", "bs=4096", "count=1", "iflag=direct")
         else:
             (polled.lun.queue / "nr_requests").write_text("4", encoding="ascii")
-        assert time.monotonic() - began < 5 * TIME_FACTOR
+        assert time.monotonic() - began < 15 * TIME_FACTOR
         assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
 
 
@@ -387,15 +388,15 @@ def test_waiting_commands_of_a_killed_process_are_not_sent(polled, how):
             ring.submit()
             ring.wait(99, 60, spin=how != "asleep")
         return 0
+    before = dispatched(polled.lun)
     pid = spawn(work)
     assert os.read(ready, 1) == b"x"
     wait_for("commands waiting", lambda: smqsg.attr(polled.path, "waiting") > 0)
-    began = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     assert ended(pid) == -signal.SIGKILL
     polled.idle()
-    # If the waiting commands were sent as well, all commands would take at least ten times SLOW.
-    assert time.monotonic() - began < 8 * SLOW / 1e9 * TIME_FACTOR
+    # On a busy machine more than those in flight may have been sent by then, but not all.
+    assert DEPTH <= dispatched(polled.lun) - before < 40
     os.close(ready)
     os.close(told)
 

@@ -12,7 +12,9 @@ from .ramdir import ram_host
 from .slots import BLOCK, SlotFile, read
 
 DEPTH = 4
-SLOW = 400_000_000      # ns per command: long enough for a test to act on a command in flight
+# ns per command: long enough for a test to act on a command in flight. slow() takes twice as long,
+# because a busy machine may stop the test meanwhile.
+SLOW = 400_000_000
 
 
 class Disk:
@@ -37,7 +39,7 @@ class SlowDisk(Disk):
         super().__init__(host.luns()[0])
         self.dir, self.host = host_dir, host
 
-    def slow(self, nanoseconds: int = SLOW) -> None:
+    def slow(self, nanoseconds: int = 2 * SLOW) -> None:
         """Sets how long commands take, in ns."""
         self.dir.set("model/service_ns", nanoseconds)
 
@@ -46,7 +48,7 @@ class StraightDisk(Disk):
     """A slow disk of scsi_debug. That driver has no doorbell for several commands (commit_rqs), so
     held requests go straight to it."""
 
-    def slow(self, nanoseconds: int = SLOW) -> None:
+    def slow(self, nanoseconds: int = 2 * SLOW) -> None:
         """Sets how long commands that move data take, in ns."""
         smqsg.set_delay(nanoseconds)
 
