@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The fio engine of libsmq. fio verifies the data, and tracepoints show which commands the disk
 got."""
+import json
 import os
 import subprocess
 from collections import Counter
@@ -441,3 +442,113 @@ def test_names_by_hctl_need_a_backslash(node, luns):
     finally:
         if made:
             link.unlink()
+
+
+@pytest.fixture(name="debug", scope="module")
+def debug_(sg_module):
+    """The node of a disk of scsi_debug, which has more commands than smq_ram."""
+    with loaded("scsi_debug", delay=0, dev_size_mb=8) as (host,):
+        yield smqsg.node(host.luns()[0])
+
+
+def lba_2048(opcode, length, flags=0):
+    """The CDB for 8 blocks at LBA 2048; for 32 bytes @opcode is the service action."""
+    lba, blocks = 2048, 8
+    if length == 10:
+        return bytes([opcode, flags]) + lba.to_bytes(4) + bytes(1) + blocks.to_bytes(2) + bytes(1)
+    if length == 16:
+        return bytes([opcode, flags]) + lba.to_bytes(8) + blocks.to_bytes(4) + bytes(2)
+    return bytes([0x7f, 0, 0, 0, 0, 0, 0, 0x18, 0, opcode, flags, 0]) + lba.to_bytes(8) + \
+        lba.to_bytes(4) + bytes(4) + blocks.to_bytes(4)
+
+
+COMMANDS = [
+    ("write", {}, lba_2048(0x2a, 10)), ("write", {"smq_mode": "adhoc"}, lba_2048(0x2a, 10)),
+    ("read", {"cdb_len": 16}, lba_2048(0x88, 16)), ("write", {"cdb_len": 16}, lba_2048(0x8a, 16)),
+    ("read", {"cdb_len": 32}, lba_2048(9, 32)), ("write", {"cdb_len": 32}, lba_2048(11, 32)),
+    ("read", {"readfua": 1, "writefua": 0}, lba_2048(0x28, 10, 8)),
+    ("write", {"writefua": 1, "readfua": 0}, lba_2048(0x2a, 10, 8)),
+    ("write", {"write_mode": "verify", "writefua": 1}, lba_2048(0x2f, 10)),
+    ("write", {"write_mode": "verify", "cdb_len": 16, "verify_bytchk": 1}, lba_2048(0x8f, 16, 2)),
+    ("write", {"write_mode": "verify", "verify_bytchk": 3}, lba_2048(0x2f, 10, 6)),
+    ("write", {"write_mode": "verify", "verify_bytchk": 3, "smq_mode": "adhoc"},
+     lba_2048(0x2f, 10, 6)),
+    ("read", {"read_mode": "prefetch"}, lba_2048(0x34, 10)),
+    ("read", {"read_mode": "prefetch", "cdb_len": 16}, lba_2048(0x90, 16)),
+]
+
+
+@pytest.mark.parametrize("rw,options,cdb", COMMANDS, ids=lambda v: v if isinstance(v, str) else
+                         v.hex()[:2] if isinstance(v, bytes) else "-".join(map(str, v.values())))
+def test_commands_of_fios_own_options(debug, rw, options, cdb):
+    """A read or write becomes the command that the options name."""
+    with recording("scsi/scsi_dispatch_cmd_start") as lines:
+        smq(debug, rw=rw, bs="4k", size="4k", offset=MIB, buffer_pattern="0x00", **options)
+    sent = [bytes.fromhex(line.rpartition("raw=")[2].rstrip(")\n ")) for line in lines
+            if "raw=" in line]
+    assert [one for one in sent if one[0] in (cdb[0], 0x28, 0x2a)] == [cdb]
+
+
+def test_verify_compares_and_writes_nothing(debug):
+    """With BYTCHK=1 the disk compares each byte, with 3 the first block with each; a disk in use
+    may be verified."""
+    job = {"bs": "4k", "size": MIB, "iodepth": 8, "iodepth_batch": 4, "rw": "write"}
+    smq(debug, buffer_pattern="0xaa", **job)
+    with open(f"/dev/{os.listdir(f'/sys/class/smq_sg/{Path(debug).name}/device/block')[0]}",
+              "rb", opener=lambda path, flags: os.open(path, flags | os.O_EXCL)):
+        for check in (0, 1, 3):
+            report = smq(debug, write_mode="verify", verify_bytchk=check, buffer_pattern="0xaa",
+                         **job)
+            assert sums(report, "write") == [256]
+        for check in (1, 3):
+            assert "Miscompare" in refused(debug, write_mode="verify", verify_bytchk=check,
+                                           buffer_pattern="0xab", **job)
+    smq(debug, **job | {"rw": "read", "verify": "pattern", "verify_pattern": "0xaa"})
+
+
+@pytest.mark.parametrize("options,why", [
+    ({"cdb_len": 12}, "cdb_len=12 is not 0, 10, 16 or 32"),
+    ({"verify_bytchk": 2}, "verify_bytchk=2 is not 0, 1 or 3"),
+    ({"cdb_len": 32, "read_mode": "prefetch"}, "there is no PRE-FETCH with cdb_len=32"),
+    ({"verify": "crc32c", "write_mode": "verify"}, "verify= needs write_mode=write"),
+], ids=lambda v: str(v)[:30])
+def test_options_that_do_not_fit_each_other_are_refused(node, options, why):
+    assert f"fio: smq: {why}" in refused(node, rw="rw", bs="4k", size=MIB, **options)
+
+
+def test_ten_bytes_for_a_large_disk_are_refused(ram):
+    with third_lun(ram, size_mb=8 << 20) as lun:
+        assert "cdb_len=10 cannot have all LBAs" in refused(smqsg.node(lun), rw="read", bs="4k",
+                                                            size=MIB, cdb_len=10)
+
+
+def test_one_client_drives_several_servers(luns, tmp_path):
+    """Each server runs the job on its own disk; the client has the results of both."""
+    run("ip", "link", "set", "lo", "up")
+    program = fio_argv("")[0]
+    clients, servers = [], []
+    for nth, lun in enumerate(luns):
+        at = f"ip:127.0.0.1,{9001 + nth}"
+        job = tmp_path / f"job{nth}"
+        job.write_text(f"[on{nth}]\nioengine=external:{ENGINE}\nfilename={smqsg.node(lun)}\n"
+                       "rw=randwrite\nbs=4k\nsize=4m\nverify=crc32c\niodepth=16\n"
+                       "iodepth_batch=8\nallow_file_create=0\n", encoding="ascii")
+        # pylint: disable=consider-using-with
+        servers.append(subprocess.Popen([program, f"--server={at}"], stdout=subprocess.DEVNULL))
+        clients += [f"--client={at}", job]
+    try:
+        listening = Path("/proc/net/tcp")
+        wait_for("the servers", lambda: all(
+            f":{9001 + nth:04X} 0" in listening.read_text(encoding="ascii") for nth in range(2)))
+        done = subprocess.run([program, "--output-format=json", *clients], check=False, text=True,
+                              capture_output=True, timeout=60 * TIME_FACTOR)
+    finally:
+        for server in servers:
+            server.terminate()
+            server.wait()
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout[done.stdout.index("{\n"):])
+    found = {job["jobname"]: job for job in report["client_stats"]}
+    for name in ("on0", "on1"):
+        assert (found[name]["error"], found[name]["write"]["total_ios"]) == (0, 1024)
+    assert found["All clients"]["write"]["total_ios"] == 2048

@@ -123,7 +123,7 @@ EXPECTED = {
     "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_pool_needs": 85, "vm/sg_pool_life": 40,
     "vm/sg_depth": 120, "vm/sg_own": 120,
     "vm/pvscsi": 120, "vm/sg_pool_tags": 80, "vm/eh": 95, "vm/storage": 105,
-    "vm/lld_faults": 100, "vm/fio_engine": 115, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
+    "vm/lld_faults": 100, "vm/fio_engine": 145, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
     "vm/matrix": 170, "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
     "vm/sg_poll": 65, "vm/sg_tags": 65,
     "vm/sg_io/sg_io_record": 60, "vm/sg_io/smqtop": 160, "vm/sg_io/smqtop_screen": 50,

@@ -6,6 +6,7 @@
 #include "engine.h"
 
 #include <optgroup.h>
+#include <verify.h>
 
 #define MAX_RING	32768U	/* the most entries of an io_uring */
 #define MAX_TIMEOUT	3600000	/* ms */
@@ -51,6 +52,77 @@ static struct fio_option options[] = {
 		.category = FIO_OPT_C_ENGINE,
 		.group = FIO_OPT_G_INVALID,
 	},
+	/* The names below are those of fio's own engines for NVMe and bsg. */
+	{
+		.name = "cdb_len",
+		.lname = "Bytes of a CDB",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, cdb_len),
+		.help = "10, 16 or 32 bytes; 0: 10, or 16 if the disk or the block needs it",
+		.def = "0",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "write_mode",
+		.lname = "What a write becomes",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct engine_options, write_mode),
+		.help = "The command that a write becomes",
+		.def = "write",
+		.posval = {
+			{ .ival = "write", .oval = WRITES_WRITE, .help = "WRITE" },
+			{ .ival = "verify", .oval = WRITES_VERIFY,
+			  .help = "VERIFY, which writes nothing" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "verify_bytchk",
+		.lname = "BYTCHK of VERIFY",
+		.type = FIO_OPT_INT,
+		.off1 = offsetof(struct engine_options, verify_bytchk),
+		.help = "What VERIFY compares: 0: nothing, 1: all data, 3: each block with one",
+		.def = "0",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "read_mode",
+		.lname = "What a read becomes",
+		.type = FIO_OPT_STR,
+		.off1 = offsetof(struct engine_options, read_mode),
+		.help = "The command that a read becomes",
+		.def = "read",
+		.posval = {
+			{ .ival = "read", .oval = READS_READ, .help = "READ" },
+			{ .ival = "prefetch", .oval = READS_PREFETCH,
+			  .help = "PRE-FETCH, which moves no data to the host" },
+		},
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "readfua",
+		.lname = "FUA of READ",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct engine_options, read_fua),
+		.help = "Set FUA in each READ",
+		.def = "0",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+	{
+		.name = "writefua",
+		.lname = "FUA of WRITE",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct engine_options, write_fua),
+		.help = "Set FUA in each WRITE",
+		.def = "0",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
 	{ .name = NULL },
 };
 
@@ -66,6 +138,29 @@ static void cleanup(struct thread_data *td)
 	free(e->done);
 	free(e->events);
 	free(e);
+}
+
+/* Whether the job's options are possible, alone and together. Prints the reason if not. */
+static bool options_fit(const struct thread_data *td, const struct engine_options *o)
+{
+	if (o->cdb_len && o->cdb_len != 10 && o->cdb_len != 16 && o->cdb_len != 32) {
+		log_err("fio: smq: cdb_len=%u is not 0, 10, 16 or 32\n", o->cdb_len);
+		return false;
+	}
+	if (o->verify_bytchk > 3 || o->verify_bytchk == 2) {
+		log_err("fio: smq: verify_bytchk=%u is not 0, 1 or 3\n", o->verify_bytchk);
+		return false;
+	}
+	if (o->cdb_len == 32 && o->read_mode == READS_PREFETCH && td_read(td)) {
+		log_err("fio: smq: there is no PRE-FETCH with cdb_len=32\n");
+		return false;
+	}
+	if (td->o.verify != VERIFY_NONE &&
+	    (o->write_mode != WRITES_WRITE || o->read_mode != READS_READ)) {
+		log_err("fio: smq: verify= needs write_mode=write and read_mode=read\n");
+		return false;
+	}
+	return true;
 }
 
 static int init(struct thread_data *td)
@@ -86,6 +181,8 @@ static int init(struct thread_data *td)
 			"its buffers\n");
 		return 1;
 	}
+	if (!options_fit(td, o))
+		return 1;
 	e = calloc(1, sizeof(*e));
 	if (!e)
 		return 1;
@@ -99,7 +196,8 @@ static int init(struct thread_data *td)
 	if (!e->queued || !e->done || !e->events)
 		return 1;
 	/* UNMAP is always sent ad hoc: its data is too short for a prepared command. */
-	if (o->mode == MODE_ADHOC || td_trim(td))
+	if (o->mode == MODE_ADHOC || td_trim(td) || cdb_needs_adhoc(o, false) ||
+	    cdb_needs_adhoc(o, true))
 		flags = SMQ_RING_COMMANDS;
 	ret = smq_ring_new(min(e->depth, MAX_RING), flags, &e->ring);
 	if (ret)
@@ -146,7 +244,9 @@ static enum fio_q_status queue(struct thread_data *td, struct io_u *io_u)
 	fio_ro_check(td, io_u);
 	ret = check(n, io_u);
 	if (!ret) {
-		if (e->options->mode == MODE_ADHOC || io_u->ddir == DDIR_TRIM)
+		if (e->options->mode == MODE_ADHOC || io_u->ddir == DDIR_TRIM ||
+		    (!ddir_sync(io_u->ddir) &&
+		     cdb_needs_adhoc(e->options, io_u->ddir == DDIR_WRITE)))
 			ret = entry_add_command(e, n, io_u->engine_data);
 		else
 			ret = entry_add_run(e, n, io_u->engine_data);

@@ -27,6 +27,24 @@ struct engine_options {
 	unsigned int mode;
 	unsigned int batch;
 	unsigned int timeout_ms;
+	unsigned int cdb_len;		/* 0: 10 bytes, or 16 if these do not suffice */
+	unsigned int write_mode;	/* enum write_mode */
+	unsigned int verify_bytchk;
+	unsigned int read_mode;		/* enum read_mode */
+	unsigned int read_fua;
+	unsigned int write_fua;
+};
+
+/* What a write of fio becomes. */
+enum write_mode {
+	WRITES_WRITE,
+	WRITES_VERIFY,
+};
+
+/* What a read of fio becomes. */
+enum read_mode {
+	READS_READ,
+	READS_PREFETCH,
 };
 
 /* In each node an io_u has one slot of each kind. */
@@ -49,7 +67,7 @@ struct command {
 	unsigned int index;
 	struct smq_outcome outcome;
 	struct smq_sg_uring_cmd sent;
-	uint8_t cdb[16];
+	uint8_t cdb[32];
 	uint8_t parameters[24];
 	uint8_t sense[SENSE_BYTES];
 };
@@ -186,9 +204,20 @@ int entry_reap(struct engine *e, unsigned int least, int64_t wait_ns);
 
 void entry_free_all(struct engine *e);
 
+/*
+ * Whether a read or write has no slot, because a run cannot set the LBA of its CDB: it is sent ad
+ * hoc.
+ */
+bool cdb_needs_adhoc(const struct engine_options *o, bool write);
+/* How many bytes of fio's buffer the command for a read or write moves. */
+uint32_t cdb_data(const struct engine_options *o, const struct target *t, bool write,
+		  uint32_t length);
+/* Whether the CDBs of --cdb_len can have all LBAs of the disk, and @bytes. */
+bool cdb_reaches(const struct engine_options *o, const struct target *t, uint64_t bytes);
+
 /* Build a CDB. Return: its length in bytes, or a negative errno. */
-int cdb_transfer(const struct target *t, bool write, uint64_t offset, uint64_t length,
-		 uint8_t *cdb);
+int cdb_transfer(const struct engine_options *o, const struct target *t, bool write,
+		 uint64_t offset, uint64_t length, uint8_t *cdb);
 int cdb_sync(uint8_t *cdb);
 int cdb_unmap(const struct target *t, uint64_t offset, uint64_t length, uint8_t *cdb,
 	      uint8_t parameters[24]);

@@ -221,7 +221,9 @@ int entry_add_command(struct engine *e, struct node *n, struct command *c)
 {
 	struct smq_sg_uring_cmd *sent = &c->sent;
 	struct io_u *io_u = c->io_u;
+	bool write = io_u->ddir == DDIR_WRITE;
 	struct entry *entry;
+	uint32_t data;
 	int ret;
 
 	*sent = (struct smq_sg_uring_cmd){
@@ -236,14 +238,15 @@ int entry_add_command(struct engine *e, struct node *n, struct command *c)
 	} else if (ddir_sync(io_u->ddir)) {
 		ret = cdb_sync(c->cdb);
 	} else {
-		ret = cdb_transfer(&n->target, io_u->ddir == DDIR_WRITE, io_u->offset,
+		ret = cdb_transfer(e->options, &n->target, write, io_u->offset,
 				   io_u->xfer_buflen, c->cdb);
-		if (io_u->ddir == DDIR_WRITE) {
+		data = cdb_data(e->options, &n->target, write, io_u->xfer_buflen);
+		if (data && write) {
 			sent->dout_xferp = (uintptr_t)io_u->xfer_buf;
-			sent->dout_xfer_len = io_u->xfer_buflen;
-		} else {
+			sent->dout_xfer_len = data;
+		} else if (data) {
 			sent->din_xferp = (uintptr_t)io_u->xfer_buf;
-			sent->din_xfer_len = io_u->xfer_buflen;
+			sent->din_xfer_len = data;
 		}
 	}
 	if (ret < 0)

@@ -22,11 +22,13 @@ static int describe(const struct engine *e, const struct target *t, enum kind k,
 	if (k == KIND_SYNC) {
 		ret = cdb_sync(s->cdb);
 	} else {
-		ret = cdb_transfer(t, k == KIND_WRITE, 0, length, s->cdb);
+		ret = cdb_transfer(e->options, t, k == KIND_WRITE, 0, length, s->cdb);
+		s->length = cdb_data(e->options, t, k == KIND_WRITE, length);
+	}
+	if (s->length) {
 		s->direction = k == KIND_WRITE ? SMQ_SG_OUT : SMQ_SG_IN;
 		s->buffer = at / e->chunk;
 		s->offset = at % e->chunk;
-		s->length = length;
 	}
 	if (ret < 0)
 		return ret;
@@ -141,9 +143,9 @@ static int prepare_node(struct thread_data *td, struct node *n, const char *name
 	if (!e->memory)
 		return 0;
 	ret = lend_memory(e, n, name);
-	if (!ret && reads)
+	if (!ret && reads && !cdb_needs_adhoc(e->options, false))
 		ret = prepare_kind(e, n, KIND_READ, reads, td_max_bs(td));
-	if (!ret && td_write(td))
+	if (!ret && td_write(td) && !cdb_needs_adhoc(e->options, true))
 		ret = prepare_kind(e, n, KIND_WRITE, o->max_bs[DDIR_WRITE], td_max_bs(td));
 	return ret;
 }

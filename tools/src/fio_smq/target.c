@@ -145,6 +145,16 @@ static bool one_command(const struct thread_options *o, enum fio_ddir ddir, cons
 	return false;
 }
 
+static bool cdb_fits(const struct thread_data *td, enum fio_ddir ddir, const char *name,
+		     const struct target *t)
+{
+	if (cdb_reaches(td->eo, t, td->o.max_bs[ddir]))
+		return true;
+	log_err("fio: smq: %s: cdb_len=10 cannot have all LBAs of the disk, or bs=%llu\n", name,
+		td->o.max_bs[ddir]);
+	return false;
+}
+
 /* Reads a VPD page. Return: whether the disk has it, with at least @least bytes. */
 static bool read_page(const struct target *t, int page, uint8_t *data, unsigned int least)
 {
@@ -188,8 +198,10 @@ bool target_takes(struct thread_data *td, const char *name, const struct target 
 			td_max_bs(td), SMQ_SG_MAX_BUFFER);
 		return false;
 	}
-	return (!td_read(td) || one_command(o, DDIR_READ, name, t)) &&
-	       (!td_write(td) || one_command(o, DDIR_WRITE, name, t)) &&
+	return (!td_read(td) || (one_command(o, DDIR_READ, name, t) &&
+				 cdb_fits(td, DDIR_READ, name, t))) &&
+	       (!td_write(td) || (one_command(o, DDIR_WRITE, name, t) &&
+				  cdb_fits(td, DDIR_WRITE, name, t))) &&
 	       (!td_trim(td) || trim_fits(o, name, t));
 }
 
@@ -214,7 +226,10 @@ static bool job_fits(struct thread_data *td, const char *name, const struct targ
 
 static bool wants_disk(const struct thread_data *td)
 {
-	return !td->o.allow_mounted_write && (td_write(td) || td_trim(td));
+	const struct engine_options *o = td->eo;
+	bool writes = td_write(td) && o->write_mode == WRITES_WRITE;
+
+	return !td->o.allow_mounted_write && (writes || td_trim(td));
 }
 
 /* @fd: as in inuse_try(). Return: true, or false after one message if the disk is in use. */
