@@ -158,7 +158,7 @@ static __always_inline int smqsg_send_plain(struct smqsg_io *io, struct smqsg_fd
 }
 
 /* smqsg_origin.fill of slots. */
-static __always_inline void smqsg_slot_fill(struct smqsg_io *io, struct request *rq,
+static __always_inline void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq,
 					    const struct smqsg_send *send)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
@@ -179,7 +179,7 @@ static __always_inline void smqsg_slot_fill(struct smqsg_io *io, struct request 
 }
 
 static const struct smqsg_origin smqsg_slot_origin = {
-	.fill = smqsg_slot_fill,
+	.fill = smqsg_slot_fill_request,
 	.end = smqsg_slot_end,
 	.end_own = smqsg_slot_end_own,
 };

@@ -328,7 +328,7 @@ static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 #define scsi_device_put(sdev)		((void)0)
 #define smqsg_io_put(io)		((void)(io))
 
-static void smqsg_slot_fill(struct smqsg_io *io, struct request *rq, const struct smqsg_send *send)
+static void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq, const struct smqsg_send *send)
 {
 	rq->end_io_data = io;
 }
@@ -337,7 +337,7 @@ SMQ_END_IO(smqsg_slot_end, rq, error);
 SMQ_END_IO(smqsg_slot_end_own, rq, error);
 
 static const struct smqsg_origin smqsg_slot_origin = {
-	.fill = smqsg_slot_fill,
+	.fill = smqsg_slot_fill_request,
 	.end = smqsg_slot_end,
 	.end_own = smqsg_slot_end_own,
 };
