@@ -6,7 +6,7 @@
 #include <scsi/scsi_eh.h>
 
 #include "batch.h"
-#include "direct.h"
+#include "straight.h"
 #include "reserve.h"
 #include "end.h"
 
@@ -111,7 +111,7 @@ static __always_inline enum rq_end_io_ret smqsg_slot_end_as(struct request *rq, 
 	enum rq_end_io_ret ret = RQ_END_IO_FREE;
 
 	if (own)
-		smqsg_direct_ended(fd);
+		smqsg_straight_ended(fd);
 	/* Clear key, code, qualifier and length of the sense: they are one word. */
 	*(u32 *)&status->sense_key = 0;
 	if (unlikely(failed)) {

@@ -9,7 +9,7 @@
 #include <smq/compat.h>
 #include <smq/uring.h>
 
-#include "direct.h"
+#include "straight.h"
 #include "take.h"
 
 /* rq->end_io of a slot's request: of the device's queue, of the node's own queue. */
@@ -40,7 +40,7 @@ static __always_inline enum rq_end_io_ret smqsg_request_ended(struct smqsg_io *i
 {
 	if (rq->q == fd->q)
 		return RQ_END_IO_FREE;
-	smqsg_direct_ended(fd);
+	smqsg_straight_ended(fd);
 	return smqsg_idle_ended(&io->idle, fd, rq, failed);
 }
 

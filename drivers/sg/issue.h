@@ -9,7 +9,7 @@
 
 #include "bioless.h"
 #include "cdb.h"
-#include "direct.h"
+#include "straight.h"
 #include "end.h"
 #include "reserve.h"
 
@@ -128,7 +128,7 @@ static __always_inline bool smqsg_send_own(struct smqsg_io *io, struct smqsg_fd 
 	if ((send->opf & REQ_POLLED) &&
 	    unlikely(!smqsg_poll_on(&fd->polled, send->ioucmd, rq)))
 		goto unsent;
-	if (likely(smqsg_direct_issue(fd, rq, &io->token)))
+	if (likely(smqsg_straight_issue(fd, rq, &io->token)))
 		return true;
 unsent:
 	smqsg_own_unsent(io, fd, rq);

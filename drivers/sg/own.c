@@ -328,7 +328,7 @@ void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
 	u8 mode = READ_ONCE(sg->own.mode);
 	unsigned int runs;
 
-	/* An LLD that may sleep must not be called under RCU, as direct.c does. */
+	/* An LLD that may sleep must not be called under RCU, as straight.c does. */
 	if (!smqsg_can_own() || (set->flags & BLK_MQ_F_BLOCKING) || mode == SMQSG_OWN_OFF ||
 	    !smqsg_own_can_freeze(fd->sdev))
 		return;

@@ -4,8 +4,8 @@
  *
  * It belongs to this module: it has no elevator, no statistics and no disk, and its commands that
  * end with GOOD skip what the mid-layer does only for block I/O. Commands do not wait on it: if one
- * cannot be sent at once (direct.h), it goes to the device's queue. Only the mid-layer itself puts
- * commands back into it, for a retry.
+ * cannot be sent at once (straight.h), it goes to the device's queue. Only the mid-layer itself
+ * puts commands back into it, for a retry.
  */
 #ifndef SMQSG_OWN_H
 #define SMQSG_OWN_H

@@ -266,7 +266,7 @@ static void end_request(struct request *rq)
 		blk_mq_free_request(rq);
 }
 
-/* The mid-layer's functions for direct.c: state of the device, then queuecommand. */
+/* The mid-layer's functions for straight.c: state of the device, then queuecommand. */
 static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	/* An idle request is used only on the CPU whose hctx it has. */
@@ -320,7 +320,7 @@ static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 #define smqsg_poll_ended(ended, ioucmd)	((void)0)
 #define smqsg_buffer_put(buffer)	((void)0)
 #define smqsg_slot_vary(io, varied)	(-EINVAL)
-#define smqsg_direct_first_token(map, q)	((q)->mq_ops->get_budget(q))
+#define smqsg_straight_first_token(map, q)	((q)->mq_ops->get_budget(q))
 #define smqsg_lba_fits(bits, lba)	(-EINVAL)
 #define smqsg_slot_failed(io, status, scmd, error)	((scmd)->result)
 #define smqsg_batch_end(batch, io, result)	((void)0)
@@ -328,7 +328,8 @@ static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 #define scsi_device_put(sdev)		((void)0)
 #define smqsg_io_put(io)		((void)(io))
 
-static void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq, const struct smqsg_send *send)
+static void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq,
+				    const struct smqsg_send *send)
 {
 	rq->end_io_data = io;
 }

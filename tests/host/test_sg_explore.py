@@ -9,7 +9,7 @@ from world import World
 SG = "drivers/sg/"
 RESERVE, DEPTH, KEPT = SG + "reserve.h", SG + "depth.c", SG + "kept.c"
 POOL, POOL_C, END = SG + "pool.h", SG + "pool.c", SG + "end.c"
-DIRECT, END_H = SG + "direct.c", SG + "end.h"
+STRAIGHT, END_H = SG + "straight.c", SG + "end.h"
 ISSUE, ISSUE_H, RUN = SG + "issue.c", SG + "issue.h", SG + "run.c"
 
 WORLD = World("sg", types={
@@ -41,8 +41,8 @@ WORLD = World("sg", types={
              "smqsg_pool_scan_due", "smqsg_pool_scan_file", "smqsg_pool_give_back",
              "smqsg_pool_scan", "smqsg_pool_give_back_all", "smqsg_pool_limit",
              "smqsg_pool_open"],
-    DIRECT: ["smqsg_direct_budget", "smqsg_direct_enter", "smqsg_direct_issue"],
-    SG + "direct.h": ["smqsg_direct_ended"],
+    STRAIGHT: ["smqsg_straight_budget", "smqsg_straight_enter", "smqsg_straight_issue"],
+    SG + "straight.h": ["smqsg_straight_ended"],
     END_H: ["smqsg_idle_ended", "smqsg_slot_pdu", "smqsg_slot_post_cqe"],
     END: ["smqsg_slot_alone_ended", "smqsg_slot_finish", "smqsg_slot_result",
           "smqsg_slot_ended_badly", "smqsg_slot_end_as", "smqsg_slot_end", "smqsg_slot_end_own",
@@ -137,22 +137,22 @@ max(files + !atomic_read(&fd->pool.used), 1U)
 """.strip(), "(files + !atomic_read(&fd->pool.used))", "own=1 depth=2 r2 ask", "division by zero"),
     "the end of a command keeps the device's queue": (END, """
     if (own)
-        smqsg_direct_ended(fd);
+        smqsg_straight_ended(fd);
 """, "", "own=1 depth=2 r1 freeze-device", WAITS),
-    "a refused command keeps the device's queue": (DIRECT, """
+    "a refused command keeps the device's queue": (STRAIGHT, """
 out_put:
     percpu_ref_put(&q->q_usage_counter);
 """, """
 out_put:
 """, "own=1 depth=1 refuse=1 r1 r1", "q_usage_counter.count"),
-    "a command is sent outside the RCU section": (DIRECT, """
+    "a command is sent outside the RCU section": (STRAIGHT, """
     status = q->mq_ops->queue_rq(hctx, &bd);
 """, """
     rcu_read_unlock();
     status = q->mq_ops->queue_rq(hctx, &bd);
     rcu_read_lock();
 """, "own=1 depth=2 r1 block", "!world.quiet"),
-    "a frozen device gets commands": (DIRECT, """
+    "a frozen device gets commands": (STRAIGHT, """
     if (unlikely(!percpu_ref_tryget_live_rcu(&q->q_usage_counter)))
         return false;
 """, """

@@ -11,7 +11,7 @@
 #include <scsi/scsi_host.h>
 #include <smq/compat.h>
 
-#include "direct.h"
+#include "straight.h"
 #include "work.h"
 
 /**
@@ -84,7 +84,7 @@ static __always_inline bool smqsg_bell_is_due(struct request *rq)
  * Makes the search for the first token of a command begin in another word of the map on each CPU:
  * a command takes its last token again, so each CPU then writes words, and cache lines, of its own.
  */
-static noinline int smqsg_direct_first_token(struct sbitmap *map, struct request_queue *q)
+static noinline int smqsg_straight_first_token(struct sbitmap *map, struct request_queue *q)
 {
 	if (map->alloc_hint)
 		raw_cpu_write(*map->alloc_hint,
@@ -97,7 +97,7 @@ static noinline int smqsg_direct_first_token(struct sbitmap *map, struct request
  * When a bit of an sbitmap is given back, the sbitmap sets it in a second word, "cleared", which
  * its next search reads. The context that clears the bit there gets the token.
  */
-static __always_inline int smqsg_direct_budget(struct scsi_device *sdev, int last)
+static __always_inline int smqsg_straight_budget(struct scsi_device *sdev, int last)
 {
 	unsigned int token = last;
 	struct request_queue *q = sdev->request_queue;
@@ -111,7 +111,7 @@ static __always_inline int smqsg_direct_budget(struct scsi_device *sdev, int las
 		   test_and_clear_bit(token & (BIT(map->shift) - 1),
 				      &map->map[token >> map->shift].cleared)))
 		return token;
-	return last < 0 ? smqsg_direct_first_token(map, q) : q->mq_ops->get_budget(q);
+	return last < 0 ? smqsg_straight_first_token(map, q) : q->mq_ops->get_budget(q);
 }
 
 /*
@@ -120,7 +120,7 @@ static __always_inline int smqsg_direct_budget(struct scsi_device *sdev, int las
  * if commands may not be sent now. Called in an RCU section, which quiescing and a change of the
  * device's state wait for.
  */
-static __always_inline bool smqsg_direct_enter(struct request_queue *q, struct request_queue *own,
+static __always_inline bool smqsg_straight_enter(struct request_queue *q, struct request_queue *own,
 					       struct scsi_device *sdev)
 {
 	if (unlikely(!percpu_ref_tryget_live_rcu(&q->q_usage_counter)))
@@ -137,7 +137,7 @@ static __always_inline bool smqsg_direct_enter(struct request_queue *q, struct r
 }
 
 /**
- * smqsg_direct_issue() - sends a request at once
+ * smqsg_straight_issue() - sends a request at once
  * @fd: the file
  * @rq: a request of the node's own queue, ready to be sent
  * @last_token: in: the token in the device's budget that the command got last, or below 0; out: the
@@ -147,11 +147,11 @@ static __always_inline bool smqsg_direct_enter(struct request_queue *q, struct r
  * the plug is flushed, once for all commands of the plug.
  *
  * Return: true if the request was sent, or ended with an error: its end_io, which may have been
- * called already, calls smqsg_direct_ended(). false: it was not sent, because the device or its
+ * called already, calls smqsg_straight_ended(). false: it was not sent, because the device or its
  * host takes no command now: the caller gives it back, and sends the command on the device's queue,
  * which waits. Process context.
  */
-bool smqsg_direct_issue(struct smqsg_fd *fd, struct request *rq, int *last_token)
+bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int *last_token)
 {
 	struct blk_mq_queue_data bd = { .rq = rq, .last = true };
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
@@ -161,9 +161,9 @@ bool smqsg_direct_issue(struct smqsg_fd *fd, struct request *rq, int *last_token
 	int token;
 
 	rcu_read_lock();
-	if (unlikely(!smqsg_direct_enter(q, rq->q, fd->sdev)))
+	if (unlikely(!smqsg_straight_enter(q, rq->q, fd->sdev)))
 		goto out;
-	token = smqsg_direct_budget(fd->sdev, *last_token);
+	token = smqsg_straight_budget(fd->sdev, *last_token);
 	if (unlikely(token < 0))
 		goto out_put;
 	*last_token = token;
