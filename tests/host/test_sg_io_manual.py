@@ -30,6 +30,13 @@ def options_of(command):
     return set(re.findall(r"^  (?:-., |    )(--[a-z-]+)", text, flags=re.M))
 
 
+def test_manual_says_what_the_help_says():
+    """The sections of the commands are up to date."""
+    made = subprocess.run([SRC / "manual.py", binary(), MANUAL], capture_output=True, text=True,
+                          check=True, timeout=TIMEOUT).stdout
+    assert made == MANUAL.read_text(encoding="ascii"), "make -C tools/src/sg_io manual"
+
+
 def test_manual_has_all_commands():
     text = text_of(MANUAL)
     assert sorted(re.findall(r"^\.SH sg_io (\S+)$", text, flags=re.M)) == sorted(commands())
@@ -43,6 +50,14 @@ def test_manual_has_all_options_and_no_others():
         assert found == options_of(command), command
 
 
+def test_each_command_has_an_example():
+    """tests/vm/sg_io/test_sg_io_examples.py runs them."""
+    for command in commands():
+        text = section(MANUAL, f"sg_io {command}")
+        example = re.search(r"^Example.*:\n\.PP\n\.nf\n\.RS\n(.*?)^\.RE$", text, flags=re.M | re.S)
+        assert example and f"sg_io {command} " in example[1], command
+
+
 def paths(command):
     """The paths that --via accepts."""
     wrong = run(binary(), command, "--via", "x", "d", "f").stderr
@@ -50,7 +65,7 @@ def paths(command):
 
 
 def test_manual_has_all_paths():
-    text = section(MANUAL, "PATHS")
+    text = section(MANUAL, "sg_io run").partition("Paths:")[2]
     assert re.findall(r"^\.TP\n\.B (\S+)", text, flags=re.M) == paths("run")
 
 

@@ -227,7 +227,11 @@ int cmd_info(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "DEV",
-		.doc = "Show a device, its host and its limits, from sysfs and the device itself.",
+		.doc =
+		"Show a device, its host, its limits and what uses it, from sysfs, /proc and\n"
+		"the device itself.\v"
+		"Example:\n"
+		"  sg_io info /dev/sg0\n",
 	};
 	struct info_options o = {};
 	struct answers a = {};

@@ -423,7 +423,10 @@ int cmd_gen(int argc, char **argv)
 		"Write a command file for --count commands.\n"
 		"Without --random each LBA is where the command before ended; at the end of the\n"
 		"range the LBAs begin again. A command of a mix is drawn at random, too: SHAREs\n"
-		"of 70 and 30 make about 70 and 30 of 100 commands.\n",
+		"of 70 and 30 make about 70 and 30 of 100 commands.\v"
+		"Example, with a few places far more popular than the others:\n"
+		"  sg_io gen --device /dev/sg0 --op read10:70,write10:30 --size 4k:3,64k:1 \\\n"
+		"          --random 1 --zipf 1.2 --count 10000 >mixed.cdb\n",
 	};
 	struct gen g = { .count = 1 };
 

@@ -239,11 +239,14 @@ out:
 int cmd_import(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "from", OPT_FROM, "FORMAT", 0, "What FILE is; --from help lists the formats", 1 },
+		{ "from", OPT_FROM, "FORMAT", 0,
+		  "What FILE is: blkparse, fio, hfplayer, msr, snia or tracepoints; --from help says "
+		  "more", 1 },
 		{ "output", 'o', "FILE", 0, "The file to write (standard output)", 1 },
 		{ "only", OPT_ONLY, "NAME", 0, "Only the commands of this device of FILE", 1 },
 		{ "block-size", OPT_BLOCK_SIZE, "BYTES", 0,
-		  "The size of the blocks of the commands (512)", 1 },
+		  "The size of the blocks of the commands (512); offsets and sizes that are no "
+		  "multiple of it are errors", 1 },
 		{ "pattern", OPT_PATTERN, "NAME", 0,
 		  "Data-out of WRITEs in the file: " PATTERN_FORMS " (lba)", 1 },
 		{ "json", OPT_JSON, NULL, 0, "The summary as a JSON object; needs --output", 1 },
@@ -263,7 +266,10 @@ int cmd_import(int argc, char **argv)
 		"A line of FILE that cannot be read ends the import with a message that names\n"
 		"the line and the field, and nothing is written. The exit status is 1 if\n"
 		"commands were left out: those of programs in a trace of blktrace, those whose\n"
-		"kind is blank in a SNIA trace, those that a command file cannot have.\n",
+		"kind is blank in a SNIA trace, those that a command file cannot have.\n"
+		"\n"
+		"Example, with what 'blkparse -q -i sda' has printed:\n"
+		"  sg_io import --from blkparse --output load.cdb sda.txt\n",
 	};
 	struct import_options o = { .block_size = 512 };
 	FILE *in = stdin;

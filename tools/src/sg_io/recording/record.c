@@ -414,7 +414,8 @@ int cmd_record(int argc, char **argv)
 		{ "count", OPT_COUNT, "N", 0, "Stop after this number of commands", 1 },
 		{ "pattern", OPT_PATTERN, "NAME", 0,
 		  "Data-out of WRITEs in the file: " PATTERN_FORMS " (lba)", 1 },
-		{ "buffer", OPT_BUFFER, "KIB", 0, "Size of each CPU's trace buffer (4096)", 1 },
+		{ "buffer", OPT_BUFFER, "KIB", 0,
+		  "Size of each CPU's trace buffer, 4 to 1048576 (4096)", 1 },
 		{ "json", OPT_JSON, NULL, 0, "The summary as a JSON object; needs --output", 1 },
 		{ 0 }
 	};
@@ -442,7 +443,10 @@ int cmd_record(int argc, char **argv)
 		"file.\n"
 		"\n"
 		"The events go to a separate tracing instance: other users of tracing are not\n"
-		"affected.\n",
+		"affected.\n"
+		"\n"
+		"Example:\n"
+		"  sg_io record --time 2 --output load.cdb /dev/sda /dev/sdb\n",
 	};
 	struct record_options o = { .buffer_kb = BUFFER_KB };
 	struct device devs[FILE_DEVICES];

@@ -49,12 +49,18 @@ static const struct argp_option run_options[] = {
 	{ "via", OPT_VIA, "PATH", 0,
 	  "The path, see below (the path of the kind of node given)", 1 },
 	{ "ramp", OPT_RAMP, "SECONDS", 0,
-	  "Do not count commands that end in this time, which comes before --time", 2 },
+	  "Do not count commands that end in this time, which comes before --time: neither "
+	  "their latency nor their errors; --count includes them", 2 },
 	{ "interval", OPT_INTERVAL, "SECONDS", 0,
-	  "Print a line for each such time while the run lasts, with --json a JSON object", 3 },
+	  "Print a line for each such time after the ramp while the run lasts, with --json a "
+	  "JSON object with from and to in seconds", 3 },
 	{ "log", OPT_LOG, "FILE", 0,
-	  "Write a line of CSV for each command: times, device, line, result", 3 },
-	{ "slowest", OPT_SLOWEST, "N", 0, "List the N slowest commands with their lines", 3 },
+	  "Write a line of CSV for each command, those of the ramp too: when it was issued and "
+	  "how long it took, in microseconds, its device, line and name, the result, the sense "
+	  "data as KEY/ASC/ASCQ in hex, and the residual", 3 },
+	{ "slowest", OPT_SLOWEST, "N", 0,
+	  "List the N slowest commands, at most 1000: how long each took, its line, device and "
+	  "name, when it was issued, and whether it failed", 3 },
 	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 3 },
 	{ 0 }
 };
@@ -100,6 +106,17 @@ static const char run_doc[] =
 	"prints the result so far. A second Ctrl-C ends it without waiting for the\n"
 	"commands in flight.\n"
 	"\n"
+	"The --log has the commands of a job in the order in which they ended, and\n"
+	"leaves none out: if its file is slow, the run waits. The lines of --interval\n"
+	"are left to the next interval while the reader of the output is slow.\n"
+	"\n"
+	"Example:\n"
+	"  sg_io gen --device /dev/sg0 --op read10 --size 4k --count 1000 \\\n"
+	"          --random 1 >reads.cdb\n"
+	"  sg_io run --via smq --depth 32 --batch 16 --time 2 /dev/smqsg0 \\\n"
+	"          /dev/smqsg1 reads.cdb\n"
+	"  echo 000000000000 none 0 | sg_io run /dev/sg0 -\n"
+	"\n"
 	"'sg_io --help' describes the format of FILE and the exit statuses.\n";
 
 static const char compare_doc[] =
@@ -115,6 +132,10 @@ static const char compare_doc[] =
 	"this is not the latency of a command. ratio is the median divided by the\n"
 	"median of the first path that ran; below 1 is faster. Preparing the commands\n"
 	"is not part of the time.\n"
+	"\n"
+	"Example:\n"
+	"  sg_io gen --op read10 --blocks 8 --count 1000 --random 1 >reads.cdb\n"
+	"  sg_io compare --depth 32 --batch 16 /dev/sg0 reads.cdb\n"
 	"\n"
 	"'sg_io --help' describes the format of FILE and the exit statuses. The exit\n"
 	"statuses 0 and 1 are about the paths that ran. If none ran, the exit status is\n"

@@ -322,8 +322,8 @@ int cmd_replay(int argc, char **argv)
 		{ "speed", OPT_SPEED, "X", 0,
 		  "X times as fast as the file says (1); max or 0: ignore the times", 1 },
 		{ "map", OPT_MAP, "OLD=NEW[,offset=BLOCKS][,scale=X]", 0, map_help, 1 },
-		{ "from", OPT_FROM, "SECONDS", 0, "Leave out commands before this time of FILE",
-		  1 },
+		{ "from", OPT_FROM, "SECONDS", 0,
+		  "Leave out commands before this time of FILE; it may end in s, m or h", 1 },
 		{ "to", OPT_TO, "SECONDS", 0, "Leave out commands from this time of FILE on", 1 },
 		{ "via", OPT_VIA, "PATH", 0,
 		  "sg, bsg-uring, smq or block (smq on an smqsg node, otherwise sg)", 1 },
@@ -332,10 +332,10 @@ int cmd_replay(int argc, char **argv)
 		  "Do not sleep if the next command is due within US microseconds (10000)", 1 },
 		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 2 },
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
-		  "Accept a direction and BYTES that contradict the CDB", 2 },
+		  "Accept a direction and BYTES that contradict the CDB, as in 'sg_io run'", 2 },
 		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
-		{ "slowest", OPT_SLOWEST, "N", 0, "List the N slowest commands with their lines",
-		  2 },
+		{ "slowest", OPT_SLOWEST, "N", 0,
+		  "List the N slowest commands with their lines, as in 'sg_io run'", 2 },
 		{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 2 },
 		{ 0 }
 	};
@@ -373,6 +373,9 @@ int cmd_replay(int argc, char **argv)
 		"deep idle states. A command that is due while --depth commands are in flight\n"
 		"waits for room. The report counts such commands. It also counts commands that\n"
 		"later ones overtook because the path had no room for them.\n"
+		"\n"
+		"Example, the commands of two disks on two others:\n"
+		"  sg_io replay --map /dev/sda=/dev/sdc --map /dev/sdb=/dev/sdd load.cdb\n"
 		"\n"
 		"'sg_io run --help' describes the paths and says when a run ends. 'sg_io\n"
 		"--help' describes the format of FILE and the exit statuses.\n",

@@ -479,6 +479,11 @@ int cmd_verify(int argc, char **argv)
 		"With --map as in 'sg_io replay' each NEW is compared with what went to it;\n"
 		"--json prints an object for each.\n"
 		"\n"
+		"Example:\n"
+		"  sg_io gen --op write10 --count 100 --pattern random:1 >writes.cdb\n"
+		"  sg_io run /dev/sg0 writes.cdb\n"
+		"  sg_io verify /dev/sg0 writes.cdb\n"
+		"\n"
 		"Exit status: 0 all blocks have that data, 1 some differ or could not be read.\n"
 		"'sg_io --help' describes the format of FILE and the other exit statuses.\n",
 	};
