@@ -138,7 +138,8 @@ def test_signal_ends_a_run_with_eintr(device):
         # In turn: all runs are in flight, some wait (first a range, then a list), most wait.
         for what in (range(DEPTH), range(12), list(range(3, 20)), range(64)):
             with opened(device.path) as file:
-                device.slow()
+                # The commands in flight are slower than a busy machine.
+                device.slow(4 * SLOW)
                 timer = threading.Timer(SLOW / 3e9, signal.pthread_kill, (main, signal.SIGUSR1))
                 timer.start()
                 assert file.run(what)[0] == errno.EINTR
