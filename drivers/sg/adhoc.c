@@ -7,7 +7,6 @@
 #include <linux/blkdev.h>
 #include <linux/bsg.h>
 #include <linux/compat.h>
-#include <linux/slab.h>
 #include <linux/uio.h>
 #include <scsi/sg.h>
 #include <smq/uring.h>

@@ -37,7 +37,7 @@ struct smqsg_cmd;
  * @cdb: the CDB
  * @sense: sense data
  *
- * The fields up to @owner are read from the SQE.
+ * All but @owner, @pages, @sense_len, @result2 and @sense is read from the SQE.
  */
 struct smqsg_adhoc {
 	u64 address;

@@ -4,8 +4,8 @@
  */
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/delay.h>
 #include <linux/sbitmap.h>
-#include <linux/sched/mm.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
@@ -24,9 +24,11 @@
 #define SMQSG_OWN_WAIT		HZ
 /* How long block I/O may wait for commands in flight, so that the queue can be created or end. */
 #define SMQSG_OWN_FREEZE	msecs_to_jiffies(5)
-/* If that is too short, the queue is created later: after the first time, twice it, at most. */
+/* If that is too short, the queue is created later: after MIN, then twice that, at most MAX. */
 #define SMQSG_OWN_AGAIN_MIN	(HZ / 4)
 #define SMQSG_OWN_AGAIN_MAX	(16 * HZ)
+/* How often the unloading of the module tries that, once a second. */
+#define SMQSG_OWN_REMOVE	30
 
 static const struct smqsg_dev_own *smqsg_own_of(const struct request_queue *q)
 {
@@ -153,49 +155,86 @@ static void smqsg_own_complete(struct request *rq)
 }
 
 /*
- * Whether the block layer freezes the device's queue when a queue is added to the host's tags
- * (@q is NULL) or when @q is destroyed: the tags become shared, or are no longer shared.
+ * Makes the counter of the queue's users atomic: a freeze need not wait for a grace period of RCU
+ * then. Returns whether smqsg_own_counts_per_cpu() is due. May sleep.
  */
-static bool smqsg_own_changes_sharing(struct blk_mq_tag_set *set, const struct request_queue *q)
+static bool smqsg_own_counts_atomically(struct request_queue *q)
 {
-	const struct list_head *list = &set->tag_list;
-	bool two;
+	struct percpu_ref *ref = &q->q_usage_counter;
 
-	if (!q)
-		return !(set->flags & BLK_MQ_F_TAG_QUEUE_SHARED);
-	mutex_lock(&set->tag_list_lock);
-	two = !list_is_singular(list) && list->next->next == list->prev;
-	mutex_unlock(&set->tag_list_lock);
-	return two;
+	/* Atomic already: the queue is frozen, or is not in sysfs yet. */
+	if (READ_ONCE(ref->percpu_count_ptr) & __PERCPU_REF_ATOMIC_DEAD)
+		return false;
+	percpu_ref_switch_to_atomic_sync(ref);
+	return true;
 }
 
-/* The counter of a queue that is not in sysfs stays atomic until the block layer registers it. */
 static void smqsg_own_counts_per_cpu(struct request_queue *q)
 {
-	if (blk_queue_registered(q))
-		percpu_ref_switch_to_percpu(&q->q_usage_counter);
+	percpu_ref_switch_to_percpu(&q->q_usage_counter);
 }
 
 /*
- * Freezes the device's queue @q, if that takes no longer than SMQSG_OWN_FREEZE. The block layer
- * itself would wait until the last command in flight has ended, which may be one that formats the
- * device, and would keep all others out meanwhile. A freeze first waits for a grace period of RCU,
- * unless the counter of the queue's users is atomic: make it atomic before, while I/O goes on.
- * Returns whether smqsg_own_unfreeze() is due. May sleep.
+ * Makes the tags of a host with one LUN shared, as the block layer does when a second queue is
+ * added. But the block layer freezes the device's queue @lower until the last command in flight has
+ * ended, which may be one that formats the device, and keeps all others out meanwhile: this
+ * function gives up after SMQSG_OWN_FREEZE. While the queue is frozen it takes no lock and
+ * allocates nothing, because others may wait for I/O and keep that from it. If no queue is added
+ * then, the tags stay shared. Returns whether they are. May sleep.
  */
-static bool smqsg_own_freeze(struct request_queue *q)
+static bool smqsg_own_share_tags(struct blk_mq_tag_set *set, struct request_queue *lower)
 {
-	percpu_ref_switch_to_atomic_sync(&q->q_usage_counter);
-	if (smq_queue_try_freeze(q, SMQSG_OWN_FREEZE))
+	bool shared, atomic;
+	struct blk_mq_hw_ctx *hctx;
+	unsigned int flags;
+	unsigned long i;
+
+	if (set->flags & BLK_MQ_F_TAG_QUEUE_SHARED)
 		return true;
-	smqsg_own_counts_per_cpu(q);
-	return false;
+	atomic = smqsg_own_counts_atomically(lower);
+	mutex_lock(&set->tag_list_lock);
+	shared = set->flags & BLK_MQ_F_TAG_QUEUE_SHARED;
+	if (!shared && smq_queue_try_freeze(lower, SMQSG_OWN_FREEZE, &flags)) {
+		set->flags |= BLK_MQ_F_TAG_QUEUE_SHARED;
+		queue_for_each_hw_ctx(lower, hctx, i)
+			hctx->flags |= BLK_MQ_F_TAG_QUEUE_SHARED;
+		smq_queue_unfreeze(lower, flags);
+		shared = true;
+	}
+	mutex_unlock(&set->tag_list_lock);
+	if (atomic)
+		smqsg_own_counts_per_cpu(lower);
+	return shared;
 }
 
-static void smqsg_own_unfreeze(struct request_queue *q)
+/*
+ * Prepares the device's queue @lower for the end of the own queue @own. If the tags are no longer
+ * shared then, the block layer freezes @lower: see smqsg_own_share_tags(). So this function freezes
+ * it before, for a moment: only a slow command that is sent after that would delay others. Returns
+ * false if one is in flight now; else *@atomic says whether smqsg_own_counts_per_cpu() is due
+ * afterwards. May sleep.
+ */
+static bool smqsg_own_may_end(struct request_queue *own, struct request_queue *lower, bool *atomic)
 {
-	smq_queue_thaw(q);
-	smqsg_own_counts_per_cpu(q);
+	struct blk_mq_tag_set *set = own->tag_set;
+	const struct list_head *list = &set->tag_list;
+	unsigned int flags;
+	bool two;
+
+	*atomic = false;
+	mutex_lock(&set->tag_list_lock);
+	two = !list_is_singular(list) && list->next->next == list->prev;
+	mutex_unlock(&set->tag_list_lock);
+	if (!two)
+		return true;
+	*atomic = smqsg_own_counts_atomically(lower);
+	if (smq_queue_try_freeze(lower, SMQSG_OWN_FREEZE, &flags)) {
+		smq_queue_unfreeze(lower, flags);
+		return true;
+	}
+	if (*atomic)
+		smqsg_own_counts_per_cpu(lower);
+	return false;
 }
 
 /* Creates the queue as the block layer does for sd, but without a disk. */
@@ -233,26 +272,6 @@ static void smqsg_own_publish(struct smqsg_dev *sg, struct request_queue *q)
 	spin_unlock(&sg->lock);
 }
 
-/* Freezes the device's queue for smqsg_own_create(), if it has to be. Returns whether it may. */
-static bool smqsg_own_try_create(struct smqsg_dev *sg, struct scsi_device *sdev)
-{
-	bool frozen = smqsg_own_changes_sharing(&sdev->host->tag_set, NULL);
-	struct request_queue *q;
-	unsigned int noio;
-
-	if (frozen && !smqsg_own_freeze(sdev->request_queue))
-		return false;
-	/* A page that the allocation needs may have to be written through the frozen queue. */
-	noio = memalloc_noio_save();
-	q = smqsg_own_create(&sg->own, sdev);
-	memalloc_noio_restore(noio);
-	if (frozen)
-		smqsg_own_unfreeze(sdev->request_queue);
-	if (q)
-		smqsg_own_publish(sg, q);
-	return true;
-}
-
 /* Whether the device and its host are in a state in which their queues can be frozen at once. */
 static bool smqsg_own_can_freeze(const struct scsi_device *sdev)
 {
@@ -262,38 +281,37 @@ static bool smqsg_own_can_freeze(const struct scsi_device *sdev)
 /*
  * Creates a node's own queue, if it has none. Without a queue commands go to the device's queue. So
  * it is no error if none can be created: no memory, error handling is under way, or the device is
- * blocked or removed. Returns false if commands are in flight for too long now.
+ * blocked or removed. Returns false if it should be tried again: commands are in flight for too
+ * long now, or there is no memory.
  */
 static bool smqsg_own_make(struct smqsg_dev *sg)
 {
 	struct scsi_device *sdev = NULL;
+	struct request_queue *q = NULL;
 	bool done = true;
 
 	mutex_lock(&sg->own.lock);
 	if (sg->own.gone || sg->own.q)
 		goto out;
 	spin_lock(&sg->lock);
-	if (sg->sdev && !scsi_device_get(sg->sdev))
+	/* Whoever asked for the queue may no longer want it. */
+	if (sg->sdev && !list_empty(&sg->files) && !READ_ONCE(sg->depth.claimed) &&
+	    READ_ONCE(sg->own.mode) != SMQSG_OWN_OFF && !scsi_device_get(sg->sdev))
 		sdev = sg->sdev;
 	spin_unlock(&sg->lock);
 	if (!sdev)
 		goto out;
-	if (smqsg_own_can_freeze(sdev))
-		done = smqsg_own_try_create(sg, sdev);
+	if (smqsg_own_can_freeze(sdev)) {
+		if (smqsg_own_share_tags(&sdev->host->tag_set, sdev->request_queue))
+			q = smqsg_own_create(&sg->own, sdev);
+		if (q)
+			smqsg_own_publish(sg, q);
+		done = !!q;
+	}
 	scsi_device_put(sdev);
 out:
 	mutex_unlock(&sg->own.lock);
 	return done;
-}
-
-static bool smqsg_own_has_files(struct smqsg_dev *sg)
-{
-	bool has;
-
-	spin_lock(&sg->lock);
-	has = !list_empty(&sg->files);
-	spin_unlock(&sg->lock);
-	return has;
 }
 
 static void smqsg_own_create_work(struct work_struct *work)
@@ -302,10 +320,12 @@ static void smqsg_own_create_work(struct work_struct *work)
 	struct smqsg_dev_own *own = &sg->own;
 
 	if (smqsg_own_make(sg)) {
-		own->again = 0;
-	} else if (READ_ONCE(own->mode) != SMQSG_OWN_OFF && smqsg_own_has_files(sg)) {
-		own->again = clamp(2 * own->again, SMQSG_OWN_AGAIN_MIN, SMQSG_OWN_AGAIN_MAX);
-		queue_delayed_work(smqsg_send_wq, &own->create, own->again);
+		WRITE_ONCE(own->again, 0);
+	} else {
+		WRITE_ONCE(own->again,
+			   clamp(2 * own->again, SMQSG_OWN_AGAIN_MIN, SMQSG_OWN_AGAIN_MAX));
+		/* Also if someone has asked meanwhile. */
+		mod_delayed_work(smqsg_send_wq, &own->create, own->again);
 	}
 	WRITE_ONCE(own->runs, own->runs + 1);
 	wake_up_all(&own->made);
@@ -318,7 +338,7 @@ static void smqsg_own_create_work(struct work_struct *work)
  * @fd: the file
  * @reason: why
  *
- * A work item creates the queue. For SMQSG_OWN_SETUP this function waits for its next try. Process
+ * A work item creates the queue. For SMQSG_OWN_SETUP this function waits for its first try. Process
  * context.
  */
 void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
@@ -335,12 +355,13 @@ void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
 	if (mode != SMQSG_OWN_ON && reason != SMQSG_OWN_SETUP &&
 	    (reason != SMQSG_OWN_SQE || !(set->flags & BLK_MQ_F_TAG_QUEUE_SHARED)))
 		return;
-	if (reason != SMQSG_OWN_SETUP) {
-		queue_delayed_work(smqsg_send_wq, &sg->own.create, 0);
+	/* It could not be created: it is tried again in a while, because each try delays I/O. */
+	if (READ_ONCE(sg->own.again))
 		return;
-	}
 	runs = READ_ONCE(sg->own.runs);
-	mod_delayed_work(smqsg_send_wq, &sg->own.create, 0);
+	queue_delayed_work(smqsg_send_wq, &sg->own.create, 0);
+	if (reason != SMQSG_OWN_SETUP)
+		return;
 	wait_event_killable_timeout(sg->own.made, READ_ONCE(sg->own.runs) != runs, SMQSG_OWN_WAIT);
 }
 
@@ -356,7 +377,7 @@ static void smqsg_own_end(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, own.end.work);
 	struct request_queue *lower, *q = NULL;
-	bool later = false, frozen = false;
+	bool later, atomic;
 
 	mutex_lock(&sg->own.lock);
 	spin_lock(&sg->lock);
@@ -365,12 +386,9 @@ static void smqsg_own_end(struct work_struct *work)
 	spin_unlock(&sg->lock);
 	if (!lower || later)
 		goto out;
-	if (smqsg_own_changes_sharing(lower->tag_set, sg->own.q)) {
-		/* Its own grace period, too, should not fall into the freeze. */
-		percpu_ref_switch_to_atomic_sync(&sg->own.q->q_usage_counter);
-		frozen = smqsg_own_freeze(lower);
-		later = !frozen;
-	}
+	/* Its own grace period should not fall into the freeze either. */
+	percpu_ref_switch_to_atomic_sync(&sg->own.q->q_usage_counter);
+	later = !smqsg_own_may_end(sg->own.q, lower, &atomic);
 	spin_lock(&sg->lock);
 	if (!later && list_empty(&sg->files)) {
 		q = sg->own.q;
@@ -380,9 +398,9 @@ static void smqsg_own_end(struct work_struct *work)
 	if (q)
 		smqsg_own_destroy(&sg->own, q);
 	else
-		percpu_ref_switch_to_percpu(&sg->own.q->q_usage_counter);
-	if (frozen)
-		smqsg_own_unfreeze(lower);
+		smqsg_own_counts_per_cpu(sg->own.q);
+	if (atomic)
+		smqsg_own_counts_per_cpu(lower);
 	blk_put_queue(lower);
 	if (q)
 		blk_put_queue(q);
@@ -429,11 +447,27 @@ void smqsg_own_set_mode(struct smqsg_dev *sg, enum smqsg_own_mode mode)
  */
 void smqsg_own_remove(struct smqsg_dev *sg)
 {
-	mutex_lock(&sg->own.lock);
-	WRITE_ONCE(sg->own.gone, true);
-	if (sg->own.q)
-		smqsg_own_destroy(&sg->own, sg->own.q);
-	mutex_unlock(&sg->own.lock);
+	struct smqsg_dev_own *own = &sg->own;
+	struct scsi_device *sdev;
+	bool atomic = false;
+	int tries;
+
+	mutex_lock(&own->lock);
+	WRITE_ONCE(own->gone, true);
+	if (!own->q)
+		goto out;
+	sdev = own->q->queuedata;
+	/* If only the module is unloaded, others go on using the device. */
+	for (tries = 0; tries < SMQSG_OWN_REMOVE && smqsg_own_can_freeze(sdev); tries++) {
+		if (smqsg_own_may_end(own->q, sdev->request_queue, &atomic))
+			break;
+		msleep(MSEC_PER_SEC);
+	}
+	smqsg_own_destroy(own, own->q);
+	if (atomic)
+		smqsg_own_counts_per_cpu(sdev->request_queue);
+out:
+	mutex_unlock(&own->lock);
 }
 
 /**

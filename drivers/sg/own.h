@@ -56,11 +56,12 @@ enum smqsg_own_reason {
  *	removed the queue is destroyed, but its memory stays until the node is freed
  * @ops: operations of @q
  * @lower: the mid-layer's operations, from which @ops was made
- * @mode: enum smqsg_own_mode. Written without a lock: each creation reads it once
+ * @mode: enum smqsg_own_mode. Written without a lock: a stale value creates a queue too many, or
+ *	none until the next file asks
  * @gone: the device is being removed: no queue may be created; under @lock
  * @create: creates the queue; only this work item does
- * @again: jiffies until @create runs again, if it could not freeze the device's queue. Only @create
- *	uses it
+ * @again: after how many jiffies @create runs again, because it could not create the queue; 0: it
+ *	does not. Only @create writes it
  * @runs: how often @create has run. Only @create writes it
  * @made: woken when @create has run
  * @end: destroys the queue some seconds after the last file was closed

@@ -13,6 +13,7 @@
 #include <linux/blkdev.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <scsi/scsi.h>
 #include <scsi/scsi_host.h>
 #include <scsi/scsi_ioctl.h>
@@ -183,6 +184,8 @@ struct smq_rq_data {
  * smq_rq_data_of_bio() - data that is in one bio
  * @bio: the bio; the caller has done the checks and the count of blk_rq_append_bio()
  * @segments: see struct smq_rq_data
+ *
+ * Return: the data.
  */
 static __always_inline struct smq_rq_data smq_rq_data_of_bio(struct bio *bio,
 							     unsigned short segments)
@@ -203,6 +206,8 @@ static __always_inline struct smq_rq_data smq_rq_data_of_bio(struct bio *bio,
  *
  * Clears the pointers to the disk that the kernel may have set in the bios: the disk may be freed
  * before the data is used.
+ *
+ * Return: the data.
  */
 static inline struct smq_rq_data smq_rq_data_of(const struct request *rq)
 {
@@ -301,31 +306,22 @@ static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flag
 #endif
 }
 
-static inline void smq_queue_thaw(struct request_queue *q)
-{
-#ifdef SMQ_HAVE_FREEZE_NON_OWNER
-	blk_mq_unfreeze_queue_non_owner(q);
-#else
-	blk_mq_unfreeze_queue(q);
-#endif
-}
-
 /*
  * As smq_queue_freeze(), but gives up if requests are still in flight after @timeout jiffies.
- * Returns whether the queue is frozen: then smq_queue_thaw() is due. The caller may take locks that
- * others take before a freeze, because this one needs no other freezer to go on: so lockdep is not
- * told of it. While I/O is kept out, memory must not be allocated by I/O. Context: may sleep.
+ * Returns whether the queue is frozen; smq_queue_unfreeze() then needs *@flags. May sleep.
  */
-static inline bool smq_queue_try_freeze(struct request_queue *q, unsigned long timeout)
+static inline bool smq_queue_try_freeze(struct request_queue *q, unsigned long timeout,
+					unsigned int *flags)
 {
-#ifdef SMQ_HAVE_FREEZE_NON_OWNER
-	blk_freeze_queue_start_non_owner(q);
+#ifdef SMQ_HAVE_FREEZE_FLAGS
+	*flags = memalloc_noio_save();
 #else
-	blk_freeze_queue_start(q);
+	*flags = 0;
 #endif
+	blk_freeze_queue_start(q);
 	if (blk_mq_freeze_queue_wait_timeout(q, timeout) > 0)
 		return true;
-	smq_queue_thaw(q);
+	smq_queue_unfreeze(q, *flags);
 	return false;
 }
 

@@ -26,8 +26,9 @@ static inline bool smq_lld_reads_bio(const struct Scsi_Host *shost)
 
 /**
  * smq_prepare_cmd() - prepares a command as scsi_prepare_cmd() does
- * @scmd: the command of a passthrough request that scsi_alloc_request() returned and that has
- *	no bio. Its abort_work must be set up already: the function for that is not exported
+ * @scmd: the command of a passthrough request that scsi_alloc_request() returned. If the request
+ *	has a bio, @sgl is the bio's data. Its abort_work must be set up already: the function for
+ *	that is not exported
  * @sdev: the device
  * @direction: of the data; DMA_NONE without data
  * @sgl: the data, or NULL

@@ -50,7 +50,6 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_LIMITS_PAD,linux/blkdev.h,lim->dma_pad_mask) \
 	$(call smq-probe,SMQ_HAVE_ALLOC_QUEUE,linux/blk-mq.h,blk_mq_alloc_queue) \
 	$(call smq-probe,SMQ_HAVE_FREEZE_FLAGS,linux/blk-mq.h,memflags) \
-	$(call smq-probe,SMQ_HAVE_FREEZE_NON_OWNER,linux/blk-mq.h,blk_freeze_queue_start_non_owner) \
 	$(call smq-probe,SMQ_HAVE_RQ_LIST,linux/blk-mq.h,struct rq_list *rl) \
 	$(call smq-probe,SMQ_HAVE_VIRTQUEUE_INFO,linux/virtio_config.h,struct virtqueue_info) \
 	$(call smq-probe,SMQ_HAVE_TARGET_SUBMIT_TYPE,target/target_core_fabric.h,default_submit_type) \
