@@ -348,7 +348,8 @@ def test_files_of_smq_sg_and_what_an_smq_host_says():
                                    not row["what"].endswith("slots=0")])
         reader.terminate()
         reader.wait(vmdisk.TIMEOUT)
-        wait_for(lambda: len(files.interval()["rows"]) == 1)
+        wait_for(lambda: not any(label.fullmatch(row["label"])
+                                 for row in files.interval()["rows"]))
         told = {what: row["what"] for (name, what), row in says.totals().items()
                 if name == host.sysfs.name}
     assert (told["policy"], told["held"]) == ("batch", "0")
