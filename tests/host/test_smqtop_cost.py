@@ -46,7 +46,7 @@ def _said():
 
 @pytest.mark.parametrize("what,most", [("two empty programs", 140), ("beyond those, --counts", 50),
                                        ("beyond those, --sample=32", 130),
-                                       ("beyond those, --sample=1", 285)])
+                                       ("beyond those, --sample=1", 260)])
 def test_instructions_of_a_command(said, what, most):
     cost = int(re.search(rf"^  {what}: \+(\d+)$", said, flags=re.M)[1])
     assert most / 4 <= cost <= most, said

@@ -326,6 +326,16 @@ def test_percentiles_are_those_of_fio(disk):
         assert 0.9 < row["device_ns"][name] / theirs[theirs_name] <= 9 / 8, (name, row, theirs)
 
 
+def test_commands_of_a_batch_are_timed_one_by_one(disk):
+    """The block layer looks at the clock once for a batch of requests: what it notes as their start
+    has also the time in which the others of the batch were made and sent."""
+    with top("luns", "--interval=1", "--sample=1") as luns:
+        fio(disk.sd, rw="randread", bs=4096, ioengine="libaio", iodepth=32, iodepth_batch=32,
+            iodepth_batch_complete_min=32, number_ios=3200)
+        row = next_with_commands(luns, disk)
+    assert 0 < 2 * row["device_ns"]["p50"] < row["queue_ns"], row
+
+
 def test_files_of_smq_sg_and_what_an_smq_host_says():
     with loaded("smq_ram") as (host,), ExitStack() as stack:
         load("smq_sg")

@@ -51,13 +51,13 @@ static inline __u8 hist_bucket(const __u8 *table, __u64 ns)
 
 /**
  * struct slot - a command that a driver has
- * @cmd: address of its struct scsi_cmnd; 0 if the slot is free
+ * @cmd: address of its struct scsi_cmnd; below SLOT_TAKEN the slot is free, and this is how many
+ *       commands get no time before the next one that does
  * @sent: when it was sent, in nanoseconds
  * @task: address of the task that sent it
  * @cpu: that sent it
  * @kept: why the slot is not free although the driver has ended the command, or error handling has
  *        taken it over: it may be sent again
- * @left: how many commands get no time before the next one that does
  *
  * A slot is found by a hash of @cmd. A command whose slot another one has gets no time.
  */
@@ -67,8 +67,9 @@ struct slot {
 	__u64 task;
 	__u16 cpu;
 	__u16 kept;
-	__u32 left;
 };
+
+#define SLOT_TAKEN	8192	/* above sample_mask */
 
 #define SLOT_BITS	16
 #define SLOTS		(1 << SLOT_BITS)

@@ -3,6 +3,7 @@
 #ifndef SMQTOP_KERNEL_H
 #define SMQTOP_KERNEL_H
 
+#include <bpf/bpf_helpers.h>
 #include <linux/types.h>
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -46,14 +47,27 @@ struct scsi_cmnd {
 /* The block layer's part of a command; the kernel has struct scsi_cmnd right behind it. */
 struct request {
 	__u64 start_time_ns;
+	__u64 io_start_time_ns;
+};
+
+struct blk_plug {
+};
+
+/* Came in the same version as bpf_rdonly_cast(); only whether the kernel has it matters. */
+enum bpf_func_id___6_2 {
+	BPF_FUNC_cgrp_storage_get___6_2 = 1,
 };
 
 struct task_struct {
+	struct blk_plug *plug;
 	int tgid;
 	__u64 start_time;
 	char comm[16];
 };
 
 #pragma clang attribute pop
+
+/* Where the kernel does not have it, the verifier removes the calls as never reached. */
+void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
 
 #endif

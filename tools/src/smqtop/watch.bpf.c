@@ -86,27 +86,24 @@ static __noinline __u32 lun_search(struct scsi_device *sdev, __u32 first)
 
 /*
  * A number of @bits bits that stands for an address. The verifier does not let a program calculate
- * with the address of a struct, but takes bytes of the stack for numbers when one of them is
- * written anew.
+ * with the address of a struct, but takes a copy of its lower half for a number. In C clang would
+ * leave the copy out.
  */
 static __always_inline __u32 hash(void *address, unsigned int bits)
 {
-	union {
-		__u64 whole;
-		__u32 low;
-		__u8 bytes[8];
-	} stack = { .whole = (__u64)address };
+	__u32 low;
 
-	/* Without the barriers clang calculates with the address in a register. */
-	asm volatile("" : "+m"(stack));
-	stack.bytes[7] = 0xff;	/* as in every address of the kernel */
-	asm volatile("" : "+m"(stack));
-	return stack.low * 0x9e3779b1u >> (32 - bits);
+	asm volatile("%0 = %1" : "=w"(low) : "w"((__u32)(__u64)address));
+	return low * 0x9e3779b1u >> (32 - bits);
 }
 
 static __always_inline struct slot *slot_of(struct scsi_cmnd *cmd)
 {
-	return &slots[hash(cmd, SLOT_BITS)];
+	struct slot *slot = &slots[hash(cmd, SLOT_BITS)];
+
+	/* Else clang calculates it again for each use. */
+	asm volatile("" : "+r"(slot));
+	return slot;
 }
 
 static __always_inline struct of_cpu *cpu_of(__u32 cpu)
@@ -128,14 +125,49 @@ static __always_inline struct counters *counters_of(struct of_cpu *of, struct sc
 	return &of->luns[entry];
 }
 
+/* libbpf puts the answer in when it loads the program. */
+static __always_inline bool has_cast(void)
+{
+	return bpf_core_enum_value_exists(enum bpf_func_id___6_2, BPF_FUNC_cgrp_storage_get___6_2);
+}
+
+/* The block layer's part of a command. */
+static __always_inline struct request *request_of(struct scsi_cmnd *cmd)
+{
+	void *rq = (void *)cmd - bpf_core_type_size(struct request);
+
+	return bpf_rdonly_cast(rq, bpf_core_type_id_kernel(struct request));
+}
+
 /* When the block layer began with the command; 0 if it did not look at the clock. */
 static __always_inline __u64 begun(struct scsi_cmnd *cmd)
 {
 	__u64 rq = (__u64)cmd - bpf_core_type_size(struct request), ns = 0;
 
+	if (has_cast())
+		return request_of(cmd)->start_time_ns;
 	bpf_probe_read_kernel(&ns, sizeof(ns),
 			      (void *)(rq + bpf_core_field_offset(struct request, start_time_ns)));
 	return ns;
+}
+
+/*
+ * The time, for a command that is sent now. For its statistics the block layer may just have looked
+ * at the clock. If the task has a plug, that may have been long ago, for all commands of the plug.
+ */
+static __always_inline __u64 clock_of(struct scsi_cmnd *cmd)
+{
+	__u64 ns;
+
+	if (has_cast()) {
+		barrier();	/* else clang looks at @cmd first, on every kernel */
+		if (cmd && !bpf_get_current_task_btf()->plug) {
+			ns = request_of(cmd)->io_start_time_ns;
+			if (ns)
+				return ns;
+		}
+	}
+	return bpf_ktime_get_ns();
 }
 
 static __noinline int count_queued(struct scsi_cmnd *cmd, struct counters *c, __u64 sent)
@@ -149,14 +181,12 @@ static __noinline int count_queued(struct scsi_cmnd *cmd, struct counters *c, __
 	return 0;
 }
 
-/* A function of its own, because the one that calls it then needs no registers to be saved. */
-static __noinline int start_timed(struct scsi_cmnd *cmd, struct slot *slot)
+static __always_inline int start_timed(struct scsi_cmnd *cmd, struct slot *slot)
 {
 	slot->cmd = (__u64)cmd;
 	slot->cpu = bpf_get_smp_processor_id();
 	slot->task = bpf_get_current_task();
-	slot->sent = bpf_ktime_get_ns();
-	slot->left = slot->sent >> 8 & sample_mask;
+	slot->sent = clock_of(cmd);
 	return 0;
 }
 
@@ -174,9 +204,6 @@ static __noinline int start_kept(struct scsi_cmnd *cmd, struct slot *slot)
 		if (c)
 			add(c->retried, 1);
 	}
-	if (!slot->left)
-		return start_timed(cmd, slot);
-	slot->left--;
 	return 0;
 }
 
@@ -185,13 +212,16 @@ int BPF_PROG(on_start, struct scsi_cmnd *cmd)
 {
 	struct slot *slot = slot_of(cmd);
 
-	if (slot->cmd == (__u64)cmd)
-		return start_kept(cmd, slot);
-	if (slot->left) {
-		slot->left--;
+	__u64 other = slot->cmd;
+
+	if (other == (__u64)cmd) {
+		start_kept(cmd, slot);
+	} else if (other) {
+		if (other < SLOT_TAKEN)
+			slot->cmd = other - 1;
 		return 0;
 	}
-	return slot->cmd ? 0 : start_timed(cmd, slot);
+	return start_timed(cmd, slot);
 }
 
 /* The LLD has not taken the command. */
@@ -288,7 +318,7 @@ int BPF_PROG(on_timeout, struct scsi_cmnd *cmd)
 	if (!cmd)
 		return 0;
 	slot = slot_of(cmd);
-	if (!slot->cmd) {
+	if (slot->cmd < SLOT_TAKEN) {
 		slot->cmd = (__u64)cmd;
 		slot->cpu = cpu;
 		slot->sent = now;
@@ -345,7 +375,7 @@ static __noinline int on_failure(struct scsi_cmnd *cmd, struct counters *c, stru
 		note_event(cmd, slot, now);
 	} else {
 		note_event(cmd, NULL, now);
-		if (slot->cmd)
+		if (slot->cmd >= SLOT_TAKEN)
 			return 0;
 		slot->cmd = (__u64)cmd;
 	}
@@ -354,7 +384,8 @@ static __noinline int on_failure(struct scsi_cmnd *cmd, struct counters *c, stru
 }
 
 /* The rest of on_done, for a timed command that was slow or failed. */
-static __noinline int on_rare(struct scsi_cmnd *cmd, struct counters *c, struct slot *slot)
+static __noinline int on_rare(struct scsi_cmnd *cmd, struct counters *c, struct slot *slot,
+			      __u64 took)
 {
 	/* The LLD had asked for more time. */
 	if (slot->cmd == (__u64)cmd && slot->kept == KEPT_LATE) {
@@ -363,53 +394,62 @@ static __noinline int on_rare(struct scsi_cmnd *cmd, struct counters *c, struct 
 	}
 	if (cmd->result)
 		return on_failure(cmd, c, slot);
-	note_event(cmd, slot, bpf_ktime_get_ns());
+	note_event(cmd, slot, slot->sent + took);
 	slot->cmd = 0;
 	return 0;
 }
 
+/* A command whose slot has another one, or that was not chosen to be timed. */
+static __always_inline int done_untimed(struct scsi_cmnd *cmd, struct slot *slot)
+{
+	struct of_cpu *of = cpu_of(bpf_get_smp_processor_id());
+	struct counters *c = of ? counters_of(of, cmd->device) : NULL;
+
+	if (!c)
+		return 0;
+	add(of->opcodes[cmd->cmnd[0]].untimed, 1);
+	add(c->bytes, cmd->sdb.length);
+	add(c->untimed, 1);
+	if (cmd->result)
+		on_failure(cmd, c, slot);
+	return 0;
+}
+
+/*
+ * The order is chosen for few values that live over a call, a look-up too: there are four registers
+ * for these.
+ */
 SEC("tp_btf/scsi_dispatch_cmd_done")
 int BPF_PROG(on_done, struct scsi_cmnd *cmd)
 {
 	struct counters *c;
 	struct of_cpu *of;
 	struct slot *slot;
-	struct opcode *o;
-	__u64 sent, took;
 	__u32 bucket;
+	__u64 took;
 
 	if (!cmd)
 		return 0;
 	slot = slot_of(cmd);
-	if (slot->cmd == (__u64)cmd)
-		of = cpu_of(slot->cpu);
-	else
-		of = cpu_of(bpf_get_smp_processor_id());
+	if (slot->cmd != (__u64)cmd)
+		return done_untimed(cmd, slot);
+	took = bpf_ktime_get_ns() - slot->sent;
+	of = cpu_of(slot->cpu);
 	if (!of)
 		return 0;
 	c = counters_of(of, cmd->device);
 	if (!c)
 		return 0;
-	o = &of->opcodes[cmd->cmnd[0]];
 	add(c->bytes, cmd->sdb.length);
-	if (slot->cmd != (__u64)cmd) {
-		add(c->untimed, 1);
-		add(o->untimed, 1);
-		if (cmd->result)
-			on_failure(cmd, c, slot);
-		return 0;
-	}
-	sent = slot->sent;
-	took = bpf_ktime_get_ns() - sent;
 	bucket = hist_bucket(hist_table, took);
 	add(c->device[bucket], 1);
-	add(o->device[bucket], 1);
-	if (!(sent >> 10 & (QUEUE_SAMPLE - 1)))
-		count_queued(cmd, c, sent);
+	add(of->opcodes[cmd->cmnd[0]].device[bucket], 1);
+	if (!(slot->sent >> 10 & (QUEUE_SAMPLE - 1)))
+		count_queued(cmd, c, slot->sent);
 	if (cmd->result || took > slow_ns)
-		on_rare(cmd, c, slot);
+		on_rare(cmd, c, slot, took);
 	else
-		slot->cmd = 0;
+		slot->cmd = slot->sent >> 8 & sample_mask;
 	return 0;
 }
 
