@@ -199,13 +199,19 @@ def test_counts_are_right_if_commands_are_sent_again_by_other_cpus(disk, opts, o
         vmdisk.settle(disk)
         got = differences(before, sums(queues))
         sysfs = differences(sysfs, counters(disk))
-    print(got, sysfs, elsewhere, sent)
+        missed = queues.interval()["missed"]
+    print(got, sysfs, elsewhere, sent, missed)
     assert elsewhere >= 20 and sent >= 2200
-    assert got["done"] == sysfs["iodone"]
-    assert got["failed"] == got["retried"] == sysfs["ioerr"]
-    assert got["done"] + got["refused"] == sent and got["timeouts"] == 0
+
+    def counted(found, wanted):
+        """On 7.2 a task may be preempted while it runs a program, which the next one misses."""
+        return wanted - missed <= found <= wanted
+    assert missed <= sent / 10
+    assert counted(got["done"], sysfs["iodone"])
+    assert counted(got["failed"], sysfs["ioerr"]) and counted(got["retried"], sysfs["ioerr"])
+    assert counted(got["done"] + got["refused"], sent) and got["timeouts"] == 0
     # From 6.3 on the mid-layer no longer counts what the LLD does not take.
-    assert sysfs["iorequest"] in (got["done"], sent)
+    assert sysfs["iorequest"] in (sysfs["iodone"], sent)
     assert (got["failed"] if opts == vmdisk.TRANSPORT else got["refused"]) >= 200
 
 
@@ -342,13 +348,14 @@ def test_files_of_smq_sg_and_what_an_smq_host_says():
         stack.callback(unload, "smq_sg")
         files = stack.enter_context(top("files"))
         lun = host.wait_luns(1)[0]
-        rows = wait_for(lambda: files.interval()["rows"])
+        row = wait_for(lambda: [row for row in files.interval()["rows"]
+                                if row["label"] == os.path.basename(lun.sd)])[0]
         depth = int(next(host.sysfs.glob("device/target*/*:*/queue_depth")).read_text())
         (host.sysfs / "smq/policy").write_text("batch", encoding="ascii")
         says = stack.enter_context(top("smq"))
         fio(lun.sd, rw="randread", bs=4096, number_ios=64, size="1m", ioengine="libaio")
         reader = stack.enter_context(subprocess.Popen(
-            [SG_IO, "run", "--via=smq", "--depth=8", "--time=60", f"/dev/{rows[0]['name']}", "-"],
+            [SG_IO, "run", "--via=smq", "--depth=8", "--time=60", f"/dev/{row['name']}", "-"],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
         reader.stdin.write(READ.encode() * 3)
         reader.stdin.close()
@@ -364,7 +371,6 @@ def test_files_of_smq_sg_and_what_an_smq_host_says():
                 if name == host.sysfs.name}
     assert (told["policy"], told["held"]) == ("batch", "0")
     assert int(told["doorbells"]) > 0 and float(told["commands per doorbell"]) > 0
-    row = next(row for row in rows if row["label"] == os.path.basename(lun.sd))
     assert re.fullmatch(r"smqsg\d+", row["name"])
     assert re.fullmatch(r"share=\d+ pool=\d+ waiting=0 refused=0", row["what"])
     assert (row["inflight"], row["depth"]) == (0, depth)
