@@ -22,6 +22,9 @@ done
 echo queues $(ls /sys/block/sda/mq | wc -l)
 echo none >/sys/block/sda/queue/scheduler
 tools/smqtop --cost=/dev/sda
+cat tools/smqtop >/dev/null
+before=$(date +%s%N); tools/smqtop --once --interval=0.1 >/dev/null; after=$(date +%s%N)
+echo start $(((after - before) / 1000000)) ms
 cpu() {{ cut -d' ' -f1 /proc/$1/schedstat; }}
 tools/smqtop --count=100 >/dev/null & top=$!
 sleep 3
@@ -50,6 +53,11 @@ def _said():
 def test_instructions_of_a_command(said, what, most):
     cost = int(re.search(rf"^  {what}: \+(\d+)$", said, flags=re.M)[1])
     assert most / 4 <= cost <= most, said
+
+
+def test_start_takes_little_time(said):
+    """libbpf 1.1 itself would need 0.7 s more to find the targets of the programs."""
+    assert 100 < int(re.search(r"^start (\d+) ms$", said, flags=re.M)[1]) < 2000, said
 
 
 def test_refresh_of_many_luns_takes_little_time(said):

@@ -207,7 +207,7 @@ static __noinline int start_kept(struct scsi_cmnd *cmd, struct slot *slot)
 	return 0;
 }
 
-SEC("tp_btf/scsi_dispatch_cmd_start")
+SEC("scsi_tp/scsi_dispatch_cmd_start")
 int BPF_PROG(on_start, struct scsi_cmnd *cmd)
 {
 	struct slot *slot = slot_of(cmd);
@@ -225,7 +225,7 @@ int BPF_PROG(on_start, struct scsi_cmnd *cmd)
 }
 
 /* The LLD has not taken the command. */
-SEC("tp_btf/scsi_dispatch_cmd_error")
+SEC("scsi_tp/scsi_dispatch_cmd_error")
 int BPF_PROG(on_error, struct scsi_cmnd *cmd, int rtn)
 {
 	struct counters *c;
@@ -306,7 +306,7 @@ static __noinline int note_event(struct scsi_cmnd *cmd, struct slot *slot, __u64
 }
 
 /* The LLD or error handling takes the command over, or the LLD asks for more time. */
-SEC("tp_btf/scsi_dispatch_cmd_timeout")
+SEC("scsi_tp/scsi_dispatch_cmd_timeout")
 int BPF_PROG(on_timeout, struct scsi_cmnd *cmd)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -419,7 +419,7 @@ static __always_inline int done_untimed(struct scsi_cmnd *cmd, struct slot *slot
  * The order is chosen for few values that live over a call, a look-up too: there are four registers
  * for these.
  */
-SEC("tp_btf/scsi_dispatch_cmd_done")
+SEC("scsi_tp/scsi_dispatch_cmd_done")
 int BPF_PROG(on_done, struct scsi_cmnd *cmd)
 {
 	struct counters *c;
@@ -454,7 +454,7 @@ int BPF_PROG(on_done, struct scsi_cmnd *cmd)
 }
 
 /* With --counts the only program that a command runs. */
-SEC("tp_btf/scsi_dispatch_cmd_done")
+SEC("scsi_tp/scsi_dispatch_cmd_done")
 int BPF_PROG(on_count, struct scsi_cmnd *cmd)
 {
 	struct counters *c;
@@ -481,7 +481,7 @@ static __always_inline struct of_host *host_of(__u32 host)
 	return bpf_map_lookup_elem(&hosts, &host);
 }
 
-SEC("tp_btf/scsi_eh_wakeup")
+SEC("scsi_tp/scsi_eh_wakeup")
 int BPF_PROG(on_wakeup, struct Scsi_Host *shost)
 {
 	struct of_host *h;
@@ -496,7 +496,7 @@ int BPF_PROG(on_wakeup, struct Scsi_Host *shost)
 }
 
 /* Error handling calls this when it ends; others may do so while it is under way. */
-SEC("fentry/scsi_run_host_queues")
+SEC("scsi_fn/scsi_run_host_queues")
 int BPF_PROG(on_eh_end, struct Scsi_Host *shost)
 {
 	struct of_host *h = host_of(shost->host_no);
@@ -513,7 +513,7 @@ static __always_inline struct of_host *host_of_cmd(struct scsi_cmnd *cmd)
 	return host_of(BPF_CORE_READ(cmd, device, host, host_no));
 }
 
-SEC("fentry/scmd_eh_abort_handler")
+SEC("scsi_fn/scmd_eh_abort_handler")
 int BPF_PROG(on_abort, struct work_struct *work)
 {
 	__u64 cmd = (__u64)work - bpf_core_field_offset(struct scsi_cmnd, abort_work);
@@ -524,7 +524,7 @@ int BPF_PROG(on_abort, struct work_struct *work)
 	return 0;
 }
 
-SEC("fentry/scsi_eh_ready_devs")
+SEC("scsi_fn/scsi_eh_ready_devs")
 int BPF_PROG(on_escalation, struct Scsi_Host *shost)
 {
 	struct of_host *h = host_of(shost->host_no);
@@ -535,7 +535,7 @@ int BPF_PROG(on_escalation, struct Scsi_Host *shost)
 }
 
 #define ON_RESET(which)						\
-SEC("fentry/scsi_try_" #which "_reset")				\
+SEC("scsi_fn/scsi_try_" #which "_reset")				\
 int BPF_PROG(on_##which##_reset, struct scsi_cmnd *cmd)		\
 {								\
 	struct of_host *h = host_of_cmd(cmd);			\

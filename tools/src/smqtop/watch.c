@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "target.h"
 #include "watch.skel.h"
 
 struct watch {
@@ -87,21 +88,29 @@ static void choose(struct watch *w, bool counts, bool eh)
 	struct bpf_program *prog;
 
 	bpf_object__for_each_program(prog, w->bpf->obj)
-		if (strstr(bpf_program__section_name(prog), "fentry/"))
+		if (strstr(bpf_program__section_name(prog), "scsi_fn/"))
 			bpf_program__set_autoload(prog, eh);
 	bpf_program__set_autoload(w->bpf->progs.on_start, !counts);
 	bpf_program__set_autoload(w->bpf->progs.on_done, !counts);
 	bpf_program__set_autoload(w->bpf->progs.on_count, counts);
 }
 
-static int try_open(struct watch *w, bool counts, bool eh)
+static int try_load(struct watch *w, bool counts, bool eh)
 {
 	w->bpf = watch_bpf__open();
 	if (!w->bpf)
 		return -errno;
 	set_table(w);
 	choose(w, counts, eh);
-	return set_sizes(w) ?: watch_bpf__load(w->bpf) ?: map_all(w) ?: watch_bpf__attach(w->bpf);
+	return set_sizes(w) ?: watch_bpf__load(w->bpf);
+}
+
+static int try_open(struct watch *w, bool counts, bool eh)
+{
+	int error = target_begin() ? try_load(w, counts, eh) : -ENOENT;
+
+	target_end();
+	return error ?: map_all(w) ?: watch_bpf__attach(w->bpf);
 }
 
 static void close_bpf(struct watch *w)
