@@ -115,6 +115,8 @@ def test_completion_offers_all_options():
     ("sg_io compare --via smq,s", ["smq,sg", "smq,smq"]),
     ("sg_io verify --via smq", ["smq"]),
     ("sg_io gen --pattern=l", ["lba"]),
+    ("sg_io record --pattern r", ["random", "random:"]),
+    ("sg_io import --pattern b", ["byte:"]),
     ("sg_io gen --op writes", ["writesame10", "writesame16"]),
     ("sg_io gen --count ", []),
     ("sg_io import --from f", ["fio"]),

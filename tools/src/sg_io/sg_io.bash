@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Completion of sg_io for bash. The names of commands, options and paths come from the help texts
-# of the program itself. _sg_io_values() lists the other values of options.
+# Completion of sg_io for bash. The names of commands, options and their values come from the help
+# texts of the program itself.
 
 # Prints the help of the program, or of a command, with each option on a line of its own.
 _sg_io_help() {
@@ -33,7 +33,11 @@ _sg_io_values() {
 	--device) _sg_io_devices ;;
 	--op) "$program" gen --op help 2>/dev/null ;;
 	--from) "$program" import --from help 2>/dev/null | cut -d ' ' -f 1 ;;
-	--pattern) echo zero ff byte: count lba random random: ;;
+	--pattern)
+		# "zero, byte:N, random[:SEED] (lba)" becomes "zero byte: random random:".
+		_sg_io_help "$1" | sed -nE '/--pattern=/{s/.*: ([a-z]+, )/\1/; s/ \(.*//
+			s/([a-z]+)\[:[A-Z]+\]/\1 \1:/g; s/:[A-Z]+/:/g; s/,//g; p}'
+		;;
 	esac
 }
 
