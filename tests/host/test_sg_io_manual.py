@@ -58,6 +58,15 @@ def test_each_command_has_an_example():
         assert example and f"sg_io {command} " in example[1], command
 
 
+def test_manual_has_all_words_of_a_command_file():
+    """--help lists them with less said about each."""
+    listed = run(binary(), "--help").stdout.partition("Command file:")[2]
+    words = re.findall(r"^  ([a-z]+=)", listed, flags=re.M)
+    assert "pattern=" in words
+    text = section(MANUAL, "COMMAND FILE")
+    assert re.findall(r"^\.TP\n\.B ([a-z]+=)", text, flags=re.M) == words
+
+
 def paths(command):
     """The paths that --via accepts."""
     wrong = run(binary(), command, "--via", "x", "d", "f").stderr

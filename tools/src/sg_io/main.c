@@ -101,7 +101,10 @@ int main(int argc, char **argv)
 		argv[1] = name;
 		return commands[i].run(argc - 1, argv + 1);
 	}
-	warnx("'%s' is no command: compare, fidelity, gen, import, info, record, replay, run or "
-	      "verify; 'sg_io --help' says more", argv[1]);
+	fprintf(stderr, "sg_io: '%s' is no command: ", argv[1]);
+	for (i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(stderr, "%s%s", i + 1 < ARRAY_SIZE(commands) ? i ? ", " : "" : " or ",
+			commands[i].name);
+	fputs("; 'sg_io --help' says more\n", stderr);
 	return EXIT_USAGE;
 }
