@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 """A policy in a module of its own, smq_example: it moves commands to other hardware queues."""
-import time
 
 import pytest
 from kit import cdb
@@ -13,7 +12,7 @@ from kit.trace import traced
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32, "size": "8m",
           "verify": "crc32c", "verify_fatal": 1, "cpus_allowed": "0"}
 READS = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 16, "time_based": True,
-         "runtime": 60}
+         "runtime": 600}
 
 
 @pytest.fixture(autouse=True)
@@ -80,9 +79,8 @@ def test_lost_command_delays_freeing_of_its_policy(hold):
     set_param("lose", 1)
     with load_on(lun.sd, **READS | {"iodepth": 1}):
         wait_for("a lost command", lambda: hold.stats()["inflight"] == 1)
-        start = time.monotonic()
         choose(hold, "direct")
-        assert time.monotonic() - start < 0.5 and hold.policy() == "direct"
+        assert not hold.stats()["aborts"] and hold.policy() == "direct"
         # The policy has seen the lost command, so the module still cannot be unloaded.
         with pytest.raises(ModuleError):
             unload("smq_example", 0)
