@@ -273,10 +273,10 @@ def test_error_handling_is_timed_and_its_steps_are_counted(disk):
         set_param("every_nth", 1)
         stack.callback(set_param, "opts", 0)
         stack.callback(set_param, "every_nth", 0)
+        begin = time.monotonic()
         with subprocess.Popen(["dd", f"if={disk.sd}", "of=/dev/null", "bs=4096", "count=1",
                                "iflag=direct"], stderr=subprocess.DEVNULL) as process:
             wait_for(lambda: (host / "state").read_text() == "recovery\n")
-            begin = time.monotonic()
             time.sleep(0.5)
             set_param("every_nth", 0)
             wait_for(lambda: (host / "state").read_text() == "running\n")
@@ -285,7 +285,8 @@ def test_error_handling_is_timed_and_its_steps_are_counted(disk):
         run_json(disk.sg, "-", stdin=TUR)
         row = next(row for row in hosts.totals().values() if row["name"] == host.name)
     total = row["total"]
-    assert abs(total["eh_ns"] / 1e9 - took) < 0.3, (row, took)
+    # A second passes until the command times out; the block layer may let it expire a second late.
+    assert 0.5 < total["eh_ns"] / 1e9 < took - 1, (row, took)
     assert (total["aborts"], total["escalations"], total["eh_wakeups"]) == (1, 1, 1)
     assert total["timeouts"] == differences(before, counters(disk))["iotmo"] >= 1
     assert total["retried"] >= 1
