@@ -183,8 +183,9 @@ def test_recovery_does_not_wait_for_a_blocked_lun(case):
         uppers = [conv.claim(lun) for lun in (pair.one, pair.other)]
         claimed = recovery(pair, *uppers)
         print(f"{case}, {os.uname().release}: bare {bare:.1f} s, claimed {claimed:.1f} s")
-        # Two timers may each expire a second late, on a busy machine more.
-        assert claimed < 1.5 * bare + 2
+        # Two timers may each expire a second late, on a busy machine more. A recovery that waited
+        # for the blocked LUN would not end.
+        assert claimed < 2 * bare + 10
         for upper, lower in zip(uppers, (pair.one, pair.other), strict=True):
             above = conv.all_done(upper)
             assert above["lun_resets"] == above["host_resets"] == 0

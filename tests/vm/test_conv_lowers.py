@@ -129,8 +129,8 @@ def test_disk_is_claimed_in_a_loop(name):
             cells.wait(20)
             attached.pull()
             wait_for("the upper LUN to go", lambda: not conv.uppers())
-            time.sleep(0.1)
-        assert cells.errors and not conv.find_hosts("smq_conv")
+            wait_for("an error", lambda: cells.errors)
+        wait_for("the upper host to go", lambda: not conv.find_hosts("smq_conv"))
         attached.back()
         cells.check(attached.lun())
 

@@ -97,17 +97,17 @@ def test_command_that_fills_the_ring_gets_its_turn(host):
     before = sum(refusals(host).values())
     with ExitStack() as loads:
         for lun in host.luns()[:3]:
-            loads.enter_context(load_on(lun.sd, **READS | {"runtime": 60}))
+            loads.enter_context(load_on(lun.sd, **READS | {"runtime": 600}))
         wait_for("a full ring", lambda: sum(refusals(host).values()) > before)
         end = time.monotonic() + 3
-        while time.monotonic() < end:
+        while count < 3 or time.monotonic() < end:
             start = time.monotonic()
             scattered(host.luns()[3].sd, PIECES, [0])
             slowest = max(slowest, time.monotonic() - start)
             count += 1
     os.sched_setaffinity(0, range(os.cpu_count()))
     print(f"{count} of {PIECES} pieces, the slowest took {slowest:.3f} s")
-    assert count >= 3 and settle(host)["busy"] == 0
+    assert slowest < 10 and settle(host)["busy"] == 0
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
@@ -119,7 +119,7 @@ def test_full_ring_does_not_stop_another_queue(host):
     before = sum(refusals(host).values())
     with ExitStack() as loads:
         for lun in host.luns()[:3]:
-            loads.enter_context(load_on(lun.sd, **READS | {"runtime": 60}))
+            loads.enter_context(load_on(lun.sd, **READS | {"runtime": 600}))
         wait_for("a full ring", lambda: sum(refusals(host).values()) > before)
         # The best of three: a busy machine may stop the CPU of this LUN for long.
         beside = 0
