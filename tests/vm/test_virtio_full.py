@@ -121,13 +121,14 @@ def test_full_ring_does_not_stop_another_queue(host):
         for lun in host.luns()[:3]:
             loads.enter_context(load_on(lun.sd, **READS | {"runtime": 600}))
         wait_for("a full ring", lambda: sum(refusals(host).values()) > before)
-        # The best of three: a busy machine may stop the CPU of this LUN for long.
+        # The best of five: a busy machine may stop the CPU of this LUN for long.
         beside = 0
-        for _ in range(3):
+        for _ in range(5):
             beside = max(beside, reads(fio(host.luns()[3].sd, **one)))
-            if beside > alone / 4:
+            if beside > alone / 8:
                 break
     print(f"another hardware queue, one at a time: {alone} alone, {beside} beside a full ring")
     assert settle(host)["busy"] == 0
-    # Some loss is normal, because the CPUs of an emulated machine are not independent.
-    assert beside > alone / 4
+    # Some loss is normal, because the CPUs of an emulated machine are not independent: on a busy
+    # machine 185 of 790 were left. A defect of the layer once left a fifteenth.
+    assert beside > alone / 8
