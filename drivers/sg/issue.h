@@ -159,7 +159,7 @@ static __always_inline int smqsg_send_plain(struct smqsg_io *io, struct smqsg_fd
 
 /* smqsg_origin.fill of slots. */
 static __always_inline void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq,
-					    const struct smqsg_send *send)
+						    const struct smqsg_send *send)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct smqsg_slot *slot = send->slot;

@@ -120,8 +120,9 @@ static __always_inline int smqsg_straight_budget(struct scsi_device *sdev, int l
  * if commands may not be sent now. Called in an RCU section, which quiescing and a change of the
  * device's state wait for.
  */
-static __always_inline bool smqsg_straight_enter(struct request_queue *q, struct request_queue *own,
-					       struct scsi_device *sdev)
+static __always_inline bool smqsg_straight_enter(struct request_queue *q,
+						 struct request_queue *own,
+						 struct scsi_device *sdev)
 {
 	if (unlikely(!percpu_ref_tryget_live_rcu(&q->q_usage_counter)))
 		return false;

@@ -14,10 +14,10 @@ LOAD = "".join(f"2a00{8 * n:08x}00000800 out 4096 pattern=lba at={2000 * n} cpu=
                f"dev=/dev/sd{'ab'[n // 2 % 2]} took=50\n" for n in range(100))
 # A slow machine needs more than the example's two seconds until sg_io records.
 SLEEP = """sleep() {
-	until grep -qs 1 /sys/kernel/tracing/instances/*/events/scsi/scsi_dispatch_cmd_done/enable; do
-		command sleep 0.1
-	done
-	command sleep 1
+    until grep -qs 1 /sys/kernel/tracing/instances/*/events/scsi/scsi_dispatch_cmd_done/enable; do
+        command sleep 0.1
+    done
+    command sleep 1
 }
 """
 BLKPARSE = vmdisk.ROOT / "tests/host/imports/blkparse.txt"
