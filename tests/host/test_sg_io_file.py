@@ -94,6 +94,15 @@ def test_random_pattern_depends_on_block_and_seed(tmp_path):
         data_of(tmp_path, f"{WRITE10} out 1024 pattern=random:0")
 
 
+def test_tag_depends_on_block_and_line(tmp_path):
+    """Two lines that write the same blocks write different data, and each block has its LBA."""
+    lines = f"{WRITE10} out 1024 pattern=tag:7:3\n" * 2
+    first, second = (bytes.fromhex(c["data"]) for c in commands(write(tmp_path, lines)))
+    assert first[:24] == bytes.fromhex("0000000000000010" "0000000000000007" "00000003" "00000001")
+    assert first[512:520] == second[512:520] == (17).to_bytes(8, "big")
+    assert second[20:24] == (2).to_bytes(4, "big")
+
+
 def test_data_file_is_found_beside_the_commands(tmp_path):
     (tmp_path / "img@1").write_bytes(b"xx" + b"abcd" * 256)
     assert data_of(tmp_path, f"{WRITE10} out 1024 data=img@1@2") == b"abcd" * 256
@@ -209,6 +218,13 @@ BAD = [
     (f"{W} pattern=random:", "pattern random:SEED: '' is no 64-bit number"),
     (f"{W} pattern=random:18446744073709551616", "is no 64-bit number"),
     (f"{W} pattern=randomly", "pattern 'randomly' is not one of"),
+    (f"{W} pattern=tag:x", "pattern tag:SEED: 'x' is no 64-bit number"),
+    (f"{W} pattern=tag:" + "1" * 40, "pattern tag:SEED: '" + "1" * 40 + "' is no 64-bit number"),
+    (f"{W} pattern=tag:1:4294967296", "pattern tag:SEED:PASS: '4294967296' is no 32-bit number"),
+    (f"{W} pattern=tag:1:", "pattern tag:SEED:PASS: '' is no 32-bit number"),
+    (f"{W} pattern=tags", "pattern 'tags' is not one of"),
+    ("c00000000000 out 4 pattern=tag", "pattern=tag: no LBA is known in a CDB with opcode C0h"),
+    (f"{WRITE10} out 32 pattern=tag", "pattern=tag: blocks of 16 bytes, at least 32 are needed"),
     (f"{W} pattern=zero pattern=zero", "more than one data= or pattern="),
     (f"{W} pattern=zero data=ten@0", "more than one data= or pattern="),
     ("c00000000000 out 4 pattern=lba", "pattern=lba: no LBA is known"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from kit.host import run
+from kit.ramdir import ram_host
 from recorder import verify
 from vmdisk import SG_IO, generate, run_json, set_param, sg_io, wait_for
 
@@ -102,7 +103,7 @@ def test_verify_names_the_first_wrong_byte(disk):
     done = sg_io("verify", disk.sg, "-", stdin=line)
     assert done.returncode == 1
     assert done.stdout.splitlines()[1:] == [
-        "  LBA 65 to 66, line 1: byte 17 of the first is 01h, not 5Ah"]
+        "  LBA 65 to 66, line 1: byte 17 of the first is 01h, not 5Ah; read again: not healed"]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -157,3 +158,76 @@ def test_verify_without_writes_is_an_error(disk):
     unclear = "c00000000000 out 4\n" + write(0, 1, "zero")
     assert "what 1 commands wrote, if anything, is not known" in \
         sg_io("verify", disk.sg, "-", stdin=unclear).stderr
+
+
+def put(disk, lba, data, at=0):
+    """Writes to the disk behind the back of sg_io's commands."""
+    with open(disk.sd, "r+b", buffering=0) as f:
+        block = bytearray(disk.read(lba, -(-(at + len(data)) // 512)))
+        block[at:at + len(data)] = data
+        os.pwrite(f.fileno(), block, 512 * lba)
+        os.fsync(f.fileno())
+
+
+def test_tags_say_what_a_wrong_block_has(disk):
+    """Each verdict, with the line and LBA of what was found instead."""
+    lines = (write(100, 16, "tag:5") + write(100, 16, "tag:5:1") + write(100, 16, "tag:5:1") +
+             f"4100{200:08x}00{4:04x}00 out 512 pattern=tag\n" * 2)
+    run_json(disk.sg, "-", stdin=lines)
+    assert verify(disk.sg, "-", stdin=lines)["differ"] == 0
+    new = disk.read(100, 16)
+    run_json(disk.sg, "-", stdin=lines.split("\n", maxsplit=1)[0] + "\n")
+    old = disk.read(100, 16)
+    run_json(disk.sg, "-", stdin="".join(lines.splitlines(True)[:2]))
+    older = disk.read(100, 16)
+    run_json(disk.sg, "-", stdin="".join(f"# {i}\n" for i in range(8)) + write(110, 1, "tag:5:1"))
+    later = disk.read(110, 1)
+    run_json(disk.sg, "-", stdin=lines.replace("pattern=tag\n", "pattern=ff\n", 1))
+    stale_same = f"4100{200:08x}00{4:04x}00 out 512 pattern=tag\n"
+    run_json(disk.sg, "-", stdin="#\n" * 3 + stale_same)
+    put(disk, 100, new)
+    put(disk, 100, old[:1024])                          # two blocks of line 1, whose pass is 0
+    put(disk, 103, older[3 * 512:4 * 512])              # line 2
+    put(disk, 104, bytes(512))
+    put(disk, 105, new[7 * 512:9 * 512])                # what belongs to LBA 107 and 108
+    put(disk, 108, old[8 * 512:][:256])                 # half of it is old
+    put(disk, 109, b"\xee", at=77)
+    put(disk, 110, later)
+    put(disk, 111, bytes(64), at=448)
+    done = sg_io("verify", disk.sg, "-", stdin=lines)
+    assert done.returncode == 1
+    again = "; read again: not healed"
+    assert done.stdout.splitlines() == [
+        f"{disk.sg} via sg: 6 of the 20 blocks that standard input writes have the data it wrote "
+        "last, 14 differ, 0 could not be read"] + [line + again for line in [
+            "  LBA 100 to 101, line 3: stale, has line 1 of pass 0, seed 5",
+            "  LBA 103, line 3: stale, has line 2",
+            "  LBA 104, line 3: empty, has zeroes",
+            "  LBA 105 to 106, line 3: misplaced, has line 3 for LBA 107",
+            "  LBA 108, line 3: torn, has line 1 of pass 0, seed 5, from byte 256 on line 3",
+            "  LBA 109, line 3: corrupt, byte 77 is EEh, not 00h",
+            "  LBA 110, line 3: other, has line 9",
+            "  LBA 111, line 3: torn, has line 3, from byte 448 on zeroes",
+            "  LBA 200 to 203, line 5: stale, has line 4"]]
+    got = verify(disk.sg, "-", stdin=lines, expect=1)
+    found = got["differences"]
+    assert [d["verdict"] for d in found] == ["stale", "stale", "empty", "misplaced", "torn",
+                                             "corrupt", "other", "torn", "stale"]
+    assert found[3]["tags"] == [{"lba": 107, "seed": 5, "pass": 1, "line": 3}]
+    assert found[4]["torn_at"] == 256 and len(found[4]["tags"]) == 2
+    assert found[7]["tags"][1] is None and found[5]["tags"] == []
+    assert {d["healed"] for d in found} == {0}
+
+
+@pytest.mark.parametrize("pattern,found", [
+    ("tag", "corrupt, byte 0 is FFh, not 00h"), ("byte:7", "byte 0 is F8h, not 07h")])
+def test_a_block_that_heals_is_said_to_heal(pattern, found):
+    """One READ returns a wrong byte; when the block is read again it is right."""
+    with ram_host() as (host_dir, host):
+        node, lines = host.luns()[0].sg, write(8, 8, pattern)
+        run_json(node, "-", stdin=lines)
+        host_dir.arm("wrong_byte", count=1)
+        done = sg_io("verify", node, "-", stdin=lines)
+        assert done.returncode == 1
+        assert done.stdout.splitlines()[1:] == [f"  LBA 8, line 1: {found}; read again: healed"]
+        assert sg_io("verify", node, "-", stdin=lines).returncode == 0

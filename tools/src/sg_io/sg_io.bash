@@ -36,7 +36,7 @@ _sg_io_values() {
 	--pattern)
 		# "zero, byte:N, random[:SEED] (lba)" becomes "zero byte: random random:".
 		_sg_io_help "$1" | sed -nE '/--pattern=/{s/.*: ([a-z]+, )/\1/; s/ \(.*//
-			s/([a-z]+)\[:[A-Z]+\]/\1 \1:/g; s/:[A-Z]+/:/g; s/,//g; p}'
+			s/\[:PASS\]//; s/([a-z]+)\[:[A-Z]+\]/\1 \1:/g; s/:[A-Z]+/:/g; s/,//g; p}'
 		;;
 	esac
 }

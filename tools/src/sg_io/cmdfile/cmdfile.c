@@ -12,6 +12,7 @@
 #include "cmdfile.h"
 #include "dataset.h"
 #include "map.h"
+#include "tag.h"
 #include "util.h"
 
 #define LINE_BYTES	4096
@@ -240,10 +241,15 @@ static bool build_data(struct line *l, struct dataset *ds)
 	if (op && op->lba_len) {
 		spec->lba = cdb_lba(op, cmd->cdb);
 		spec->block_size = cdb_block_size(op, cmd->cdb, cmd->bytes);
-	} else if (!spec->file && spec->pattern.kind == PATTERN_LBA) {
-		return fail(l, "pattern=lba: no LBA is known in a CDB with opcode %02Xh",
-			    cmd->cdb[0]);
+	} else if (!spec->file && (spec->pattern.kind == PATTERN_LBA ||
+				   spec->pattern.kind == PATTERN_TAG)) {
+		return fail(l, "pattern=%s: no LBA is known in a CDB with opcode %02Xh",
+			    spec->pattern.kind == PATTERN_LBA ? "lba" : "tag", cmd->cdb[0]);
 	}
+	if (!spec->file && spec->pattern.kind == PATTERN_TAG && spec->block_size < TAG_UNIT)
+		return fail(l, "pattern=tag: blocks of %u bytes, at least %u are needed",
+			    spec->block_size, TAG_UNIT);
+	spec->line = cmd->line;
 	cmd->data = dataset_get(ds, spec, l->why, WHY_BYTES);
 	return cmd->data;
 }

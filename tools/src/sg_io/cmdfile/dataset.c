@@ -150,7 +150,11 @@ static int compare_images(const void *a, const void *b)
 	if (!r)
 		r = compare_u64(x->pattern.value, y->pattern.value);
 	if (!r)
+		r = compare_u64(x->pattern.pass, y->pattern.pass);
+	if (!r)
 		r = compare_u64(x->lba, y->lba);
+	if (!r)
+		r = compare_u64(x->line, y->line);
 	return r ? r : compare_u64(x->block_size, y->block_size);
 }
 
@@ -281,6 +285,8 @@ const void *dataset_get(struct dataset *ds, const struct data_spec *spec,
 		key.spec.lba = 0;
 		key.spec.block_size = 0;
 	}
+	if (!pattern_by_line(&spec->pattern))
+		key.spec.line = 0;
 
 	found = tfind(&key, &ds->tree, compare_images);
 	if (found)
@@ -293,7 +299,8 @@ const void *dataset_get(struct dataset *ds, const struct data_spec *spec,
 		if (!read_all(f, buf, spec->bytes, spec->offset, why, size))
 			return NULL;
 	} else {
-		pattern_fill(&spec->pattern, buf, spec->bytes, spec->lba, spec->block_size);
+		pattern_fill(&spec->pattern, buf, spec->bytes, spec->lba, spec->block_size,
+			     spec->line);
 	}
 
 	image = malloc(sizeof(*image));

@@ -18,6 +18,7 @@ struct data_spec {
 	__u32 bytes;
 	__u64 lba;		/* used only by patterns that depend on it */
 	__u32 block_size;
+	__u32 line;		/* of the command; used only by patterns that depend on it */
 };
 
 /**

@@ -4,7 +4,33 @@
 #include <string.h>
 
 #include "pattern.h"
+#include "tag.h"
 #include "util.h"
+
+/* What comes after "tag": nothing, :SEED, or :SEED:PASS. */
+static bool parse_tag(const char *text, struct pattern *p, char *why, size_t size)
+{
+	size_t len = *text ? strcspn(text + 1, ":") : 0;
+	char seed[32];
+	__u64 pass = 0;
+
+	p->kind = PATTERN_TAG;
+	if (!*text)
+		return true;
+	snprintf(seed, sizeof(seed), "%.*s", (int)len, text + 1);
+	if (len >= sizeof(seed) || num_parse(seed, 0, ~0ULL, &p->value)) {
+		snprintf(why, size, "pattern tag:SEED: '%.*s' is no 64-bit number", (int)len,
+			 text + 1);
+		return false;
+	}
+	if (text[1 + len] && num_parse(text + 2 + len, 0, ~0U, &pass)) {
+		snprintf(why, size, "pattern tag:SEED:PASS: '%.40s' is no 32-bit number",
+			 text + 2 + len);
+		return false;
+	}
+	p->pass = pass;
+	return true;
+}
 
 bool pattern_parse(const char *text, struct pattern *p, char *why, size_t size)
 {
@@ -36,21 +62,33 @@ bool pattern_parse(const char *text, struct pattern *p, char *why, size_t size)
 		snprintf(why, size, "pattern random:SEED: '%s' is no 64-bit number", text + 7);
 		return false;
 	}
+	if (!strncmp(text, "tag", 3) && (!text[3] || text[3] == ':'))
+		return parse_tag(text + 3, p, why, size);
 	snprintf(why, size, "pattern '%s' is not one of " PATTERN_FORMS, text);
 	return false;
 }
 
 bool pattern_by_lba(const struct pattern *p)
 {
-	return p->kind == PATTERN_LBA || p->kind == PATTERN_RANDOM;
+	return p->kind == PATTERN_LBA || p->kind == PATTERN_RANDOM || p->kind == PATTERN_TAG;
 }
 
-static void fill_block(const struct pattern *p, __u8 *buf, __u32 bytes, __u64 lba)
+bool pattern_by_line(const struct pattern *p)
 {
+	return p->kind == PATTERN_TAG;
+}
+
+static void fill_block(const struct pattern *p, __u8 *buf, __u32 bytes, __u64 lba, __u32 line)
+{
+	struct tag tag = { .lba = lba, .seed = p->value, .pass = p->pass, .line = line };
 	__u64 state = p->value ^ prng_mix(lba);
 	__u32 at, n;
 	__u64 word;
 
+	if (p->kind == PATTERN_TAG) {
+		tag_fill(&tag, buf, bytes);
+		return;
+	}
 	for (at = 0; at < bytes; at += n) {
 		n = bytes - at < sizeof(word) ? bytes - at : sizeof(word);
 		word = htobe64(p->kind == PATTERN_LBA ? lba : prng_next(&state));
@@ -59,7 +97,7 @@ static void fill_block(const struct pattern *p, __u8 *buf, __u32 bytes, __u64 lb
 }
 
 void pattern_fill(const struct pattern *p, __u8 *buf, __u32 bytes, __u64 lba,
-		  __u32 block_size)
+		  __u32 block_size, __u32 line)
 {
 	__u32 i, n;
 
@@ -73,11 +111,12 @@ void pattern_fill(const struct pattern *p, __u8 *buf, __u32 bytes, __u64 lba,
 		return;
 	case PATTERN_LBA:
 	case PATTERN_RANDOM:
+	case PATTERN_TAG:
 		if (!block_size)
 			block_size = bytes;
 		for (i = 0; i < bytes; i += n, lba++) {
 			n = bytes - i < block_size ? bytes - i : block_size;
-			fill_block(p, buf + i, n, lba);
+			fill_block(p, buf + i, n, lba, line);
 		}
 		return;
 	}

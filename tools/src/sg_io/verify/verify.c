@@ -10,6 +10,7 @@
 #include "written.h"
 #include "cmdfile/dataset.h"
 #include "cmdfile/map.h"
+#include "cmdfile/tag.h"
 #include "run/run.h"
 
 #define DEPTH		8
@@ -25,6 +26,11 @@ struct difference {
 	__u32 offset;		/* of the first wrong byte in the first block */
 	__u8 expected;
 	__u8 found;
+	bool tagged;		/* the expected data has tags: @want and @finding are valid */
+	struct tag want;	/* of the first block */
+	struct tag_finding finding;	/* of the first block */
+	size_t cmd;		/* that should have written the blocks */
+	__u64 healed;		/* blocks that had the right data when they were read again */
 };
 
 struct verify {
@@ -33,6 +39,9 @@ struct verify {
 	size_t *first;			/* for each READ: the extent in which it begins */
 	__u64 memory;			/* limit for the READs, in bytes */
 	bool over;			/* @memory was not enough */
+	__u64 most;			/* blocks of one READ */
+	struct difference *again;	/* what is read again, by extent; NULL: the first reading */
+	bool reread;			/* the differences have been read again */
 	pthread_mutex_t lock;		/* protects the fields below, which several jobs use */
 	struct difference *list;
 	size_t nr;
@@ -98,10 +107,10 @@ static bool add_read(struct verify *v, size_t *room, __u64 lba, __u64 blocks, si
  * Makes READs of all blocks whose data is known. Each is as large as possible: it may cover several
  * extents.
  */
-static int make_reads(struct verify *v, __u64 most)
+static int make_reads(struct verify *v)
 {
 	const struct written *w = &v->written;
-	__u64 lba = 0, blocks = 0, at, n;
+	__u64 lba = 0, blocks = 0, most = v->most, at, n;
 	size_t i, first = 0, room = 0;
 	const struct extent *e;
 	bool ok = true;
@@ -140,16 +149,60 @@ static int make_reads(struct verify *v, __u64 most)
 	return -1;
 }
 
-static void add_difference(struct verify *v, __u64 lba, __u32 line, const __u8 *found,
+/* Says what a block has instead of the tags that it should have. */
+static void judge(const struct verify *v, struct difference *d, const __u8 *found,
+		  const __u8 *expected)
+{
+	const struct written *w = &v->written;
+	struct tag_finding *f = &d->finding;
+	const struct tag *want = &d->want;
+
+	d->tagged = w->block_size >= TAG_UNIT && tag_read(expected, &d->want);
+	if (!d->tagged)
+		return;
+	tag_judge(found, w->block_size, want, f);
+	/* A WRITE SAME writes the LBA of its first block to all its blocks. */
+	if (f->verdict == TAG_MISPLACED && f->found.seed == want->seed &&
+	    f->found.pass == want->pass && f->found.line < want->line &&
+	    written_by_line(w, f->found.line, d->lba, found))
+		f->verdict = TAG_STALE;
+}
+
+/* Whether @next can be reported together with @d, the difference before. */
+static bool continues(const struct difference *d, const struct difference *next)
+{
+	const struct tag_finding *a = &d->finding, *b = &next->finding;
+	struct tag moved = a->found;
+
+	if (d->lba + d->blocks != next->lba || d->cmd != next->cmd)
+		return false;
+	if (!d->tagged)
+		return true;
+	if (a->verdict != b->verdict || a->verdict == TAG_TORN)
+		return false;
+	if (a->verdict == TAG_EMPTY || a->verdict == TAG_CORRUPT)
+		return true;
+	/* The blocks of a WRITE SAME have the same LBA in their tags. */
+	if (tag_equal(&a->found, &b->found))
+		return true;
+	moved.lba += d->blocks;
+	return tag_equal(&moved, &b->found);
+}
+
+static void add_difference(struct verify *v, __u64 lba, size_t cmd, const __u8 *found,
 			   const __u8 *expected)
 {
 	struct difference *d = v->nr ? &v->list[v->nr - 1] : NULL;
+	struct difference next = {
+		.lba = lba, .blocks = 1, .line = v->written.file->cmds[cmd].line, .cmd = cmd,
+	};
 	struct difference *bigger;
 	size_t room;
 	__u32 i;
 
 	v->differ++;
-	if (d && d->lba + d->blocks == lba && d->line == line) {
+	judge(v, &next, found, expected);
+	if (d && continues(d, &next)) {
 		d->blocks++;
 		return;
 	}
@@ -165,10 +218,10 @@ static void add_difference(struct verify *v, __u64 lba, __u32 line, const __u8 *
 	}
 	for (i = 0; found[i] == expected[i]; i++)
 		;
-	v->list[v->nr++] = (struct difference){
-		.lba = lba, .blocks = 1, .line = line, .offset = i,
-		.expected = expected[i], .found = found[i],
-	};
+	next.offset = i;
+	next.expected = expected[i];
+	next.found = found[i];
+	v->list[v->nr++] = next;
 }
 
 /* Checks the data of a READ that did not fail. */
@@ -181,6 +234,7 @@ static void check(struct run *run, const struct request *rq)
 	const struct cdb_op *op = cdb_find(rq->cmd->cdb, rq->cmd->cdb_len);
 	__u64 lba = cdb_lba(op, rq->cmd->cdb), end = lba + cdb_blocks(op, rq->cmd->cdb);
 	const __u8 *found = rq->in, *expected;
+	bool same;
 
 	pthread_mutex_lock(&v->lock);
 	v->read += end - lba;
@@ -189,8 +243,11 @@ static void check(struct run *run, const struct request *rq)
 		while (lba >= e->lba + e->blocks || !e->known)
 			e++;
 		expected = written_block(w, e, lba);
-		if (memcmp(found, expected, w->block_size))
-			add_difference(v, lba, w->file->cmds[e->cmd].line, found, expected);
+		same = !memcmp(found, expected, w->block_size);
+		if (v->again)
+			v->again[e - w->extents].healed += same;
+		else if (!same)
+			add_difference(v, lba, e->cmd, found, expected);
 	}
 	pthread_mutex_unlock(&v->lock);
 }
@@ -211,13 +268,64 @@ static void sort_differences(struct verify *v)
 		return;
 	qsort(v->list, v->nr, sizeof(*v->list), by_lba);
 	for (i = 1; i < v->nr; i++) {
-		if (v->list[kept].lba + v->list[kept].blocks == v->list[i].lba &&
-		    v->list[kept].line == v->list[i].line)
+		if (continues(&v->list[kept], &v->list[i]))
 			v->list[kept].blocks += v->list[i].blocks;
 		else
 			v->list[++kept] = v->list[i];
 	}
 	v->nr = kept + 1;
+}
+
+static void put_tag(const struct tag *t, bool blank, const struct difference *d)
+{
+	if (blank) {
+		fputs("zeroes", stdout);
+		return;
+	}
+	printf("line %u", t->line);
+	if (d->want.seed != t->seed || d->want.pass != t->pass)
+		printf(" of pass %u, seed %llu", t->pass, t->seed);
+	if (t->lba != d->lba)
+		printf(" for LBA %llu", t->lba);
+}
+
+/* What a block has, which should have tags: "stale, has line 3". */
+static void put_finding(const struct difference *d)
+{
+	const struct tag_finding *f = &d->finding;
+
+	printf("%s", tag_verdict_name(f->verdict));
+	switch (f->verdict) {
+	case TAG_STALE:
+	case TAG_MISPLACED:
+	case TAG_OTHER:
+		fputs(", has ", stdout);
+		put_tag(&f->found, false, d);
+		break;
+	case TAG_TORN:
+		fputs(", has ", stdout);
+		put_tag(&f->found, f->blank, d);
+		printf(", from byte %u on ", f->at);
+		put_tag(&f->next, f->next_blank, d);
+		break;
+	case TAG_EMPTY:
+		fputs(", has zeroes", stdout);
+		break;
+	case TAG_CORRUPT:
+		printf(", byte %u%s is %02Xh, not %02Xh", d->offset,
+		       d->blocks == 1 ? "" : " of the first", d->found, d->expected);
+		break;
+	}
+}
+
+static void put_healed(const struct difference *d)
+{
+	if (d->healed == d->blocks)
+		fputs("; read again: healed", stdout);
+	else if (d->healed)
+		printf("; read again: %llu of %llu healed", d->healed, d->blocks);
+	else
+		fputs("; read again: not healed", stdout);
 }
 
 static void show_text(const struct verify *v, const struct result *r)
@@ -236,8 +344,15 @@ static void show_text(const struct verify *v, const struct result *r)
 			printf("  LBA %llu", d->lba);
 		else
 			printf("  LBA %llu to %llu", d->lba, d->lba + d->blocks - 1);
-		printf(", line %u: byte %u%s is %02Xh, not %02Xh\n", d->line, d->offset,
-		       d->blocks == 1 ? "" : " of the first", d->found, d->expected);
+		printf(", line %u: ", d->line);
+		if (d->tagged)
+			put_finding(d);
+		else
+			printf("byte %u%s is %02Xh, not %02Xh", d->offset,
+			       d->blocks == 1 ? "" : " of the first", d->found, d->expected);
+		if (v->reread)
+			put_healed(d);
+		putchar('\n');
 	}
 	if (v->short_list)
 		puts("  (no memory to list all)");
@@ -246,6 +361,35 @@ static void show_text(const struct verify *v, const struct result *r)
 		printf("  READ: %llu x %s; first for line %u\n", r->tally.entries[k].count, text,
 		       r->tally.entries[k].line);
 	}
+}
+
+static struct json_object *tag_json(const struct tag *t)
+{
+	struct json_object *o = json_object_new_object();
+
+	json_object_object_add(o, "lba", json_object_new_uint64(t->lba));
+	json_object_object_add(o, "seed", json_object_new_uint64(t->seed));
+	json_object_object_add(o, "pass", json_object_new_uint64(t->pass));
+	json_object_object_add(o, "line", json_object_new_uint64(t->line));
+	return o;
+}
+
+/* The members that only blocks with tags have; null for other blocks. */
+static void add_finding(struct json_object *o, const struct difference *d)
+{
+	const struct tag_finding *f = &d->finding;
+	struct json_object *verdict = NULL, *tags = json_object_new_array();
+	bool torn = d->tagged && f->verdict == TAG_TORN;
+
+	if (d->tagged)
+		verdict = json_object_new_string(tag_verdict_name(f->verdict));
+	json_object_object_add(o, "verdict", verdict);
+	if (d->tagged && f->verdict != TAG_CORRUPT && f->verdict != TAG_EMPTY)
+		json_object_array_add(tags, f->blank ? NULL : tag_json(&f->found));
+	if (torn)
+		json_object_array_add(tags, f->next_blank ? NULL : tag_json(&f->next));
+	json_object_object_add(o, "tags", tags);
+	json_object_object_add(o, "torn_at", torn ? json_object_new_uint64(f->at) : NULL);
 }
 
 static void show_json(const struct verify *v, const struct result *r)
@@ -264,10 +408,54 @@ static void show_json(const struct verify *v, const struct result *r)
 		json_object_object_add(one, "offset", json_object_new_uint64(d->offset));
 		json_object_object_add(one, "found", json_object_new_int(d->found));
 		json_object_object_add(one, "expected", json_object_new_int(d->expected));
+		add_finding(one, d);
+		json_object_object_add(one, "healed",
+				       v->reread ? json_object_new_uint64(d->healed) : NULL);
 		json_object_array_add(list, one);
 	}
 	json_object_object_add(o, "differences", list);
 	report_print(o);
+}
+
+static int report_nothing(const struct run *run, const struct result *r)
+{
+	(void)run;
+	(void)r;
+	return 0;
+}
+
+/* Reads the blocks that differ once more, and counts those that have the right data now. */
+static void read_again(struct verify *v, const struct run_options *opt)
+{
+	struct verify again = {
+		.lock = PTHREAD_MUTEX_INITIALIZER, .memory = v->memory, .most = v->most,
+		.again = v->list,
+		.written = { .file = v->written.file, .block_size = v->written.block_size },
+	};
+	struct run run = { .check = check, .check_arg = &again };
+	struct run_options once = *opt;
+	struct device dev;
+	int taken_fd = -1;
+	size_t i;
+
+	again.written.extents = calloc(v->nr, sizeof(struct extent));
+	if (!again.written.extents) {
+		warnx("no memory to read the differences again");
+		return;
+	}
+	for (i = 0; i < v->nr; i++)
+		again.written.extents[again.written.nr++] = (struct extent){
+			.lba = v->list[i].lba, .blocks = v->list[i].blocks,
+			.cmd = v->list[i].cmd, .known = true,
+		};
+	if (!make_reads(&again) && !run_prepare(&run, &once, &again.reads, &dev, &taken_fd)) {
+		run_execute(&run, &once, report_nothing);
+		v->reread = true;
+	}
+	free(run.targets);
+	cmdfile_free(&again.reads);
+	free(again.first);
+	written_free(&again.written);
 }
 
 static int report(const struct run *run, const struct result *r)
@@ -278,6 +466,8 @@ static int report(const struct run *run, const struct result *r)
 	/* If the monitor has stopped waiting, READs may still end and add differences. */
 	pthread_mutex_lock(&v->lock);
 	sort_differences(v);
+	if (v->nr && !atomic_load(&run->stop))
+		read_again(v, r->opt);
 	if (r->opt->json)
 		show_json(v, r);
 	else
@@ -315,11 +505,11 @@ static int ask_blocks(const struct device *dev, __u32 *block_size, __u64 *last_l
 
 static int prepare(struct verify *v, const struct run_options *opt, const struct cmdfile *file)
 {
-	__u64 last_lba, most;
 	struct device dev;
 	__u32 block_size;
+	__u64 last_lba;
 
-	if (device_find(opt->devs[0], &dev) || ask_blocks(&dev, &block_size, &last_lba, &most))
+	if (device_find(opt->devs[0], &dev) || ask_blocks(&dev, &block_size, &last_lba, &v->most))
 		return EXIT_DEVICE;
 	if (written_find(file, block_size, last_lba, &v->written))
 		return EXIT_USAGE;
@@ -330,7 +520,7 @@ static int prepare(struct verify *v, const struct run_options *opt, const struct
 		warnx("%s: writes no block that could be compared", file->name);
 		return EXIT_USAGE;
 	}
-	if (make_reads(v, most))
+	if (make_reads(v))
 		return v->over ? EXIT_USAGE : EXIT_DEVICE;
 	return 0;
 }
@@ -474,7 +664,13 @@ int cmd_verify(int argc, char **argv)
 		"pattern=. If several commands wrote a block, the last line counts, as after\n"
 		"'sg_io run' with --depth 1. Blocks that were unmapped or formatted afterwards\n"
 		"are not compared. Each block that differs is reported, with the line that\n"
-		"wrote it.\n"
+		"wrote it. Blocks that differ are read once more, and the report says whether\n"
+		"they healed.\n"
+		"\n"
+		"A block that pattern=tag wrote says which write it is from. So the report\n"
+		"says of a block that should have a tag: stale, from an earlier line of FILE;\n"
+		"empty, only zeroes; misplaced, written for another LBA; other, from a later\n"
+		"write or one with another seed; torn, parts of several writes; or corrupt.\n"
 		"\n"
 		"With --map as in 'sg_io replay' each NEW is compared with what went to it;\n"
 		"--json prints an object for each.\n"

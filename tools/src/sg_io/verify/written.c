@@ -268,3 +268,27 @@ const void *written_block(const struct written *w, const struct extent *e, __u64
 		nth += cdb_blocks(op, cmd->cdb);
 	return data + nth * w->block_size;
 }
+
+static int by_line(const void *key, const void *cmd)
+{
+	__u32 line = *(const __u32 *)key, other = ((const struct command *)cmd)->line;
+
+	return (line > other) - (line < other);
+}
+
+bool written_by_line(const struct written *w, __u32 line, __u64 lba, const void *block)
+{
+	const struct cmdfile *file = w->file;
+	const struct command *cmd = bsearch(&line, file->cmds, file->nr, sizeof(*cmd), by_line);
+	struct extent e = { .lba = lba, .blocks = 1, .known = true };
+	const struct cdb_op *op;
+
+	if (!cmd || cmd->dir != DIR_OUT)
+		return false;
+	op = cdb_find(cmd->cdb, cmd->cdb_len);
+	if (!op || !op->lba_len || (op->flags & CDB_BYTCHK) || lba < cdb_lba(op, cmd->cdb) ||
+	    lba - cdb_lba(op, cmd->cdb) >= cdb_blocks(op, cmd->cdb))
+		return false;
+	e.cmd = cmd - file->cmds;
+	return !memcmp(block, written_block(w, &e, lba), w->block_size);
+}

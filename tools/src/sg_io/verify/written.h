@@ -38,4 +38,7 @@ void written_free(struct written *w);
 /* The data of block @lba, which lies in @e, an extent with known data. */
 const void *written_block(const struct written *w, const struct extent *e, __u64 lba);
 
+/* Whether the command of this line writes @block, of block_size bytes, to @lba. */
+bool written_by_line(const struct written *w, __u32 line, __u64 lba, const void *block);
+
 #endif
