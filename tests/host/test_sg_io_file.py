@@ -128,6 +128,7 @@ def test_file_is_read_from_standard_input():
     (f"{READ10} in 512", "0"), (f"{WRITE10} out 1024", "1"), ("040000000000 none 0", "1"),
     ("1b0000000000 none 0", "1"), ("000000000000 none 0", "0"), ("c00000000000 out 4", "1"),
     ("93010000000000000000000000080000 none 0", "1"), ("2f000000000000000800 none 0", "0"),
+    ("2f020000000000000800 out 4096", "0"),
 ])
 def test_commands_that_may_change_the_medium_are_marked(tmp_path, line, changes):
     assert commands(write(tmp_path, line))[0]["changes"] == changes

@@ -11,7 +11,8 @@ TUR = b"000000000000 none 0\n"
 
 @pytest.mark.parametrize("args", [["--help"], ["help"], ["gen", "--help"], ["info", "--help"],
                                   ["run", "--help"], ["compare", "--help"], ["record", "--help"],
-                                  ["replay", "--help"], ["verify", "--help"]])
+                                  ["replay", "--help"], ["verify", "--help"],
+                                  ["copy", "--help"], ["compare-luns", "--help"]])
 def test_help_is_printed(args):
     done = run(binary(), *args)
     assert (done.returncode, done.stderr) == (0, "")
@@ -20,7 +21,8 @@ def test_help_is_printed(args):
 
 
 @pytest.mark.parametrize("command", [[], ["gen"], ["info"], ["run"], ["compare"], ["record"],
-                                     ["replay"], ["verify"]], ids="".join)
+                                     ["replay"], ["verify"], ["copy"], ["compare-luns"]],
+                         ids="".join)
 def test_no_line_of_the_help_is_wrapped_twice(command, monkeypatch):
     """argp wraps lines of 79 columns and more, even if they were wrapped in the source."""
     def help_lines(width):
@@ -132,6 +134,18 @@ BAD = [
     (["verify", "--via", "nvme", "d", "f"], "--via: 'nvme' is not sg, bsg, bsg-uring, smq"),
     (["verify", "--depth", "x", "d", "f"], "--depth: 'x' is no number from 1 to 4096"),
     (["verify", "--force", "d", "f"], "unrecognized option"),
+    (["copy"], "two devices are needed: FROM and TO"),
+    (["copy", "a"], "two devices are needed: FROM and TO"),
+    (["copy", "a", "b", "c"], "'c': two devices"),
+    (["copy", "--chunk", "0", "a", "b"], "--chunk: '0' is no number from 1 to 268435456"),
+    (["copy", "--chunk", "257M", "a", "b"], "--chunk: '257M' is no number from 1 to 268435456"),
+    (["copy", "--skip", "-1", "a", "b"], "--skip: '-1' is no number from 0 to"),
+    (["copy", "--blocks", "0", "a", "b"], "--blocks: '0' is no number from 1 to"),
+    (["copy", "--depth", "1025", "a", "b"], "--depth: '1025' is no number from 1 to 1024"),
+    (["copy", "--jobs", "65", "a", "b"], "--jobs: '65' is no number from 1 to 64"),
+    (["copy", "--max-errors", "0", "a", "b"], "--max-errors: '0' is no number from 1 to"),
+    (["compare-luns", "a"], "two devices are needed: A and B"),
+    (["compare-luns", "--force", "a", "b"], "unrecognized option"),
     (["info"], "DEV is missing"),
     (["info", "a", "b"], "'b': one device at a time"),
 ]
@@ -163,7 +177,8 @@ NO_DEVICE = [
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
 def test_argument_that_names_no_scsi_device_is_refused(dev, why, sanitized):
     for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"], ["record", dev],
-                 ["replay", "--speed", "max", dev, "-"], ["verify", dev, "-"]):
+                 ["replay", "--speed", "max", dev, "-"], ["verify", dev, "-"],
+                 ["copy", dev, dev], ["compare-luns", dev, dev]):
         done = run(binary(sanitized), *args, stdin=TUR)
         assert done.returncode == 3
         assert done.stdout == ""

@@ -32,7 +32,8 @@ def four_disks(fast_path):
         yield found
 
 
-COMMANDS = ["compare", "fidelity", "gen", "import", "info", "record", "replay", "run", "verify"]
+COMMANDS = ["compare", "compare-luns", "copy", "fidelity", "gen", "import", "info", "record",
+            "replay", "run", "verify"]
 
 
 def test_all_commands_are_here():

@@ -10,6 +10,8 @@
 #define EXIT_SIGNAL	128	/* plus the signal that ended the run */
 
 int cmd_compare(int argc, char **argv);
+int cmd_compare_luns(int argc, char **argv);
+int cmd_copy(int argc, char **argv);
 int cmd_fidelity(int argc, char **argv);
 int cmd_gen(int argc, char **argv);
 int cmd_import(int argc, char **argv);

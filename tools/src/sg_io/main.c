@@ -16,6 +16,8 @@ static const struct {
 	const char *what;
 } commands[] = {
 	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
+	{ "compare-luns", cmd_compare_luns, "compare the blocks of two devices" },
+	{ "copy", cmd_copy, "copy the blocks of one device to another" },
 	{ "fidelity", cmd_fidelity, "tell from two recordings how faithful a replay was" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
 	{ "import", cmd_import, "write a command file from what another tool recorded" },
@@ -33,7 +35,7 @@ static void usage(FILE *out)
 	fputs("Usage: sg_io COMMAND [OPTION...] ARG...\n"
 	      "Issue prepared SCSI commands to a device.\n\n", out);
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].what);
+		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].what);
 	fputs("\n'sg_io COMMAND --help' lists the options of a command; 'sg_io --version'\n"
 	      "prints the version.\n"
 	      "\n"

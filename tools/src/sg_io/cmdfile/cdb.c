@@ -362,13 +362,15 @@ bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 
 bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir)
 {
-	const struct cdb_op *op;
+	const struct cdb_op *op = cdb_find(cdb, len);
 
+	/* The data-out of VERIFY is only compared. */
+	if (op && (op->flags & CDB_BYTCHK))
+		return false;
 	if (dir == DIR_OUT || memchr(always_changes, cdb[0], sizeof(always_changes)))
 		return true;
 	if (cdb[0] == 0x7f && service_action(cdb) == ATA_PASS_THROUGH_32)
 		return true;
-	op = cdb_find(cdb, len);
 	return op && (op->flags & CDB_CHANGES);
 }
 

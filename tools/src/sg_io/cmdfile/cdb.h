@@ -129,7 +129,7 @@ bool cdb_unmap_range(const __u8 *list, __u32 bytes, unsigned int nth, __u64 *lba
 /* The block size that follows from @bytes of data; 0 if the CDB does not determine it. */
 __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes);
 
-/* Whether a command may change data on the medium. Any command with data-out may. */
+/* Whether a command may change data on the medium. Any with data-out may, but VERIFY. */
 bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir);
 
 /* Writes the CDB of @op; the caller has checked the values against the limits. */

@@ -26,6 +26,7 @@ struct arena {
 	__u8 *base;
 	size_t size;
 	size_t used;
+	bool lent;		/* the caller owns the memory */
 };
 
 struct image {
@@ -86,7 +87,8 @@ void dataset_free(struct dataset *ds)
 	}
 	while ((arena = ds->arenas)) {
 		ds->arenas = arena->next;
-		munmap(arena->base, arena->size);
+		if (!arena->lent)
+			munmap(arena->base, arena->size);
 		free(arena);
 	}
 	for (i = 0; i < ds->nr_files; i++) {
@@ -100,6 +102,19 @@ void dataset_free(struct dataset *ds)
 __u64 dataset_bytes(const struct dataset *ds)
 {
 	return ds->bytes;
+}
+
+bool dataset_add(struct dataset *ds, void *base, size_t bytes)
+{
+	struct arena *arena = calloc(1, sizeof(*arena));
+
+	if (!arena)
+		return false;
+	*arena = (struct arena){
+		.next = ds->arenas, .base = base, .size = bytes, .used = bytes, .lent = true,
+	};
+	ds->arenas = arena;
+	return true;
 }
 
 static int by_base(const void *a, const void *b)

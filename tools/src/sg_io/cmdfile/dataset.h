@@ -34,6 +34,12 @@ struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared);
 void dataset_free(struct dataset *ds);
 __u64 dataset_bytes(const struct dataset *ds);
 
+/*
+ * Adds memory that the caller keeps until the set is freed: data-out may lie in it. Return: false
+ * if there is no memory.
+ */
+bool dataset_add(struct dataset *ds, void *base, size_t bytes);
+
 /* A piece of memory with images in it. */
 struct data_region {
 	const void *base;

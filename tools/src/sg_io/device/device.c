@@ -221,3 +221,18 @@ int device_find(const char *name, struct device *dev)
 	warnx("%s: %s", name, why);
 	return -1;
 }
+
+__u64 device_max_bytes(const struct device *dev)
+{
+	__u64 most = ~0ULL, bytes;
+	__s64 n;
+
+	if (!dev->queue[0])
+		return most;
+	n = sysfs_number(dev->queue, "max_hw_sectors_kb");
+	if (n > 0)
+		most = (__u64)n << 10;
+	n = sysfs_number(dev->queue, "max_segments");
+	bytes = (__u64)n * sysconf(_SC_PAGESIZE);
+	return n > 0 && bytes < most ? bytes : most;
+}

@@ -52,6 +52,12 @@ bool device_comes_first(const char *name);
 /* strerror(), and for a lack of permission who has it. */
 const char *device_strerror(int error);
 
+/*
+ * The most bytes that one command can move, if each page of its data is a segment; ~0 if that is
+ * not known.
+ */
+__u64 device_max_bytes(const struct device *dev);
+
 /* Reads one line of a sysfs file; returns false if it cannot be read. */
 bool sysfs_read(const char *dir, const char *file, char *buf, size_t size);
 /* A number from a sysfs file; -1 if it cannot be read. */

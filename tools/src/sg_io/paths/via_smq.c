@@ -23,8 +23,12 @@
 struct batch {
 	struct batch *next;		/* in the list of unused batches */
 	unsigned int nr;
-	struct request **requests;	/* room for run.batch */
-	__u32 list[];			/* their slots; the kernel reads this memory */
+	struct request **requests;		/* room for run.batch */
+	/* What the kernel reads. */
+	union {
+		__u32 *list;		/* their slots */
+		struct smq_sg_run *runs;	/* slots and LBAs, of a run that is moving */
+	};
 };
 
 struct smq_target {
@@ -236,8 +240,10 @@ nomem:
 
 static void free_batch(struct batch *b)
 {
-	if (b)
+	if (b) {
 		free(b->requests);
+		free(b->list);
+	}
 	free(b);
 }
 
@@ -327,13 +333,13 @@ static struct batch *new_batch(struct worker *w)
 		p->unused = b->next;
 		return b;
 	}
-	b = malloc(sizeof(*b) + room * sizeof(b->list[0]));
+	b = calloc(1, sizeof(*b));
 	if (!b)
 		return NULL;
-	b->nr = 0;
 	b->requests = calloc(room, sizeof(struct request *));
-	if (!b->requests) {
-		free(b);
+	b->list = calloc(room, w->run->moving ? sizeof(*b->runs) : sizeof(*b->list));
+	if (!b->requests || !b->list) {
+		free_batch(b);
 		return NULL;
 	}
 	return b;
@@ -348,7 +354,7 @@ static void finish_batch(struct worker *w, struct batch *b, int result)
 
 	dev = p->targets[target_of(w, b->requests[0])].dev;
 	for (i = 0; i < nr; i++) {
-		status = smq_status(dev, b->list[i]);
+		status = smq_status(dev, p->taken[b->requests[i]->index]);
 		finish(w, b->requests[i], result < 0 ? result : status->result);
 	}
 	b->nr = 0;
@@ -360,16 +366,29 @@ static void send_batch(struct worker *w, struct smq_target *t)
 {
 	struct smq_path *p = w->priv;
 	struct batch *b = t->open;
+	struct smq_sg_batch batch = w->run->moving ? smq_runs(b->runs, b->nr) :
+		smq_list(b->list, b->nr);
 	int ret;
 
 	t->open = NULL;
-	ret = smq_queue_batch(p->ring, t->dev, smq_list(b->list, b->nr), (uintptr_t)b);
+	ret = smq_queue_batch(p->ring, t->dev, batch, (uintptr_t)b);
 	if (ret == -EAGAIN) {
 		smq_submit(p->ring);
-		ret = smq_queue_batch(p->ring, t->dev, smq_list(b->list, b->nr), (uintptr_t)b);
+		ret = smq_queue_batch(p->ring, t->dev, batch, (uintptr_t)b);
 	}
 	if (ret)
 		finish_batch(w, b, ret);
+}
+
+static int queue_one(struct worker *w, const struct smq_target *t, const struct request *rq)
+{
+	struct smq_path *p = w->priv;
+	__u32 taken = p->taken[rq->index];
+	struct smq_sg_run run = smq_run_at(taken, rq->lba);
+
+	if (w->run->moving)
+		return smq_queue_run_with(p->ring, t->dev, &run, rq->index);
+	return smq_queue_run(p->ring, t->dev, taken, rq->index);
 }
 
 static void queue_smq(struct worker *w, struct request *rq)
@@ -384,10 +403,10 @@ static void queue_smq(struct worker *w, struct request *rq)
 		return;
 	}
 	if (w->run->batch == 1) {
-		ret = smq_queue_run(p->ring, t->dev, p->taken[rq->index], rq->index);
+		ret = queue_one(w, t, rq);
 		if (ret == -EAGAIN) {
 			smq_submit(p->ring);
-			ret = smq_queue_run(p->ring, t->dev, p->taken[rq->index], rq->index);
+			ret = queue_one(w, t, rq);
 		}
 		if (ret)
 			finish(w, rq, ret);
@@ -402,7 +421,11 @@ static void queue_smq(struct worker *w, struct request *rq)
 		}
 	}
 	b->requests[b->nr] = rq;
-	b->list[b->nr++] = p->taken[rq->index];
+	if (w->run->moving)
+		b->runs[b->nr] = smq_run_at(p->taken[rq->index], rq->lba);
+	else
+		b->list[b->nr] = p->taken[rq->index];
+	b->nr++;
 	if (b->nr == w->run->batch)
 		send_batch(w, t);
 }

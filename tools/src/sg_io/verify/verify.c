@@ -492,12 +492,8 @@ static int ask_blocks(const struct device *dev, __u32 *block_size, __u64 *last_l
 	snprintf(disk, sizeof(disk), "%s/..", dev->queue);
 	n = sysfs_number(disk, "size");
 	*last_lba = n > 0 ? ((__u64)n << 9) / *block_size - 1 : ~0ULL;
-	n = sysfs_number(dev->queue, "max_hw_sectors_kb");
-	*most = (n > 0 && n << 10 < READ_BYTES ? n << 10 : READ_BYTES) / *block_size;
-	/* Each page of a buffer may be a segment of its own. */
-	n = sysfs_number(dev->queue, "max_segments");
-	if (n > 0 && *most > (__u64)n * sysconf(_SC_PAGESIZE) / *block_size)
-		*most = (__u64)n * sysconf(_SC_PAGESIZE) / *block_size;
+	*most = device_max_bytes(dev);
+	*most = (*most < READ_BYTES ? *most : READ_BYTES) / *block_size;
 	if (!*most)
 		*most = 1;
 	return 0;

@@ -244,8 +244,8 @@ static void work(struct worker *w)
 
 void worker_work(struct worker *w)
 {
-	if (w->work)
-		w->work(w);
+	if (w->run->work)
+		w->run->work(w);
 	else
 		work(w);
 	atomic_store(&w->finished, true);

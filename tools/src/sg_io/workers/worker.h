@@ -32,6 +32,7 @@ struct target {
 struct worker;
 struct request;
 struct lane;
+struct copy_job;
 
 struct run {
 	const struct engine *engine;
@@ -45,6 +46,9 @@ struct run {
 	unsigned int slowest;		/* how many of the slowest commands to note */
 	bool by_device;			/* a target gets the commands with its index in dev */
 	bool writes;			/* some command changes the medium */
+	bool moving;			/* a command may have another LBA each time: request.lba */
+	/* The work of a worker, from the start of the run to its end; NULL: issue the file. */
+	void (*work)(struct worker *w);
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */
 	__u64 ramp_ns;			/* from the start: what ends in it is not counted */
@@ -72,6 +76,7 @@ struct request {
 	unsigned int index;		/* in the worker */
 	const struct command *cmd;	/* NULL: the request has no command */
 	__u64 sequence;
+	__u64 lba;			/* of a run that is moving, the same as in the CDB */
 	__u64 due_ns;
 	__u64 submit_ns;
 	bool in_flight;
@@ -101,8 +106,8 @@ struct worker {
 	bool full;			/* the path has no room until a command ends */
 	int cpu;			/* the CPU to which the worker is pinned, or CPU_ANY */
 	bool refused;			/* a request in @free has a command to queue again */
-	void (*work)(struct worker *w);	/* lane_work() of a replay; NULL: work() of worker.c */
 	struct lane *lane;		/* of a replay */
+	struct copy_job *job;		/* of a copy */
 	/* Called when a command has ended, before its request is free; NULL: nobody asks. */
 	void (*ended)(struct worker *w, const struct request *rq);
 	void *buffers;

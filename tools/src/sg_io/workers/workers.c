@@ -204,9 +204,9 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 		warn("pipe");
 		return -1;
 	}
+	run->work = lane_work;
 	for (i = 0; i < nr && !ret; i++) {
 		workers[i].lane = &run->lanes[i];
-		workers[i].work = lane_work;
 		tally_lend(&workers[i].tally, entries + i * LANE_ENTRIES, LANE_ENTRIES);
 		if (shares_of(run))
 			workers[i].shares = shares + i * shares_of(run);
