@@ -16,8 +16,8 @@ OUT = ROOT / "build/tests/host"
 TIMEOUT = 120
 
 # What reads a command file.
-COMMAND_FILE = (*(f"cmdfile/{part}.c" for part in ("cmdfile", "map", "cdb", "dataset", "pattern",
-                                                    "tag")), "util.c")
+COMMAND_FILE = (*(f"cmdfile/{name}.c" for name in
+                  ("cmdfile", "map", "cdb", "dataset", "pattern", "tag", "expect")), "util.c")
 
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 

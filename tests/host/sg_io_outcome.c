@@ -23,9 +23,11 @@ int main(void)
 	char cdb[80], dir[8], sense[256], text[512];
 	struct tally tally[2] = {};
 	struct command cmd = {};
+	struct outcome_class what;
 	struct outcome out = {};
 	unsigned int status, host, driver, i;
 	__u64 sequence = 0;
+	bool good;
 
 	while (scanf("%79s %7s %u %d %u %u %u %d %255s", cdb, dir, &cmd.bytes, &out.error,
 		     &status, &host, &driver, &out.resid, sense) == 9) {
@@ -36,7 +38,8 @@ int main(void)
 		out.host = host;
 		out.driver = driver;
 		out.sense_len = strcmp(sense, "-") ? from_hex(sense, out.sense, SENSE_BYTES) : 0;
-		if (!tally_add(&tally[sequence % 2], &cmd, &out, 0, sequence))
+		good = outcome_judge(&cmd, &out, NULL, NULL, &what);
+		if (!tally_add(&tally[sequence % 2], &cmd, good, &what, sequence))
 			return 1;
 		sequence++;
 	}

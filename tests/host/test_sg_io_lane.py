@@ -13,7 +13,7 @@ def test_refused_commands_are_sent_again(commands, depth, room, targets):
     program = part("sg_io_lane", "workers/lane.c", "workers/conflicts.c",
                    "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
                    "workers/log_ring.c",
-                   "cmdfile/cdb.c", "util.c",
+                   "cmdfile/cdb.c", "cmdfile/expect.c", "util.c",
                    libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, str(commands), str(depth), str(room), str(targets))
     assert done.returncode == 0, done.stderr

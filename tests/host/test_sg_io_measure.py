@@ -76,8 +76,8 @@ DESCRIPTOR = "72 05 21 00 00 00 00 00".replace(" ", "")
 
 
 def outcomes(*rows):
-    program = part("sg_io_outcome", "workers/outcome.c", "cmdfile/cdb.c",
-                   libsmq=("outcome.c", "device.c", "strerror.c"))
+    program = part("sg_io_outcome", "workers/outcome.c", "cmdfile/cdb.c", "cmdfile/expect.c",
+                   "util.c", libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, stdin="\n".join(rows).encode())
     head, *entries = done.stdout.splitlines()
     good, bad = map(int, head.split())

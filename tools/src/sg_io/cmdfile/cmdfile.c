@@ -29,6 +29,7 @@ struct line {
 	bool has_at;
 	bool has_cpu;
 	bool has_took;
+	struct expect expect;
 	const char *dev;
 	__u64 took_ns;
 	struct data_spec spec;
@@ -152,11 +153,15 @@ static bool parse_source(struct line *l, const char *key, char *value)
 	if (l->has_source)
 		return fail(l, "more than one data= or pattern=");
 	l->has_source = true;
-	if (l->cmd->dir != DIR_OUT)
-		return fail(l, "%s= needs the direction out, not %s", key,
-			    cdb_dir_name(l->cmd->dir));
+	if (l->cmd->dir == DIR_NONE)
+		return fail(l, "%s= needs data, but the direction is none", key);
+	if (!strcmp(key, "pattern") && !pattern_parse(value, &spec->pattern, l->why, WHY_BYTES))
+		return false;
+	if (l->cmd->dir == DIR_IN && spec->pattern.kind == PATTERN_TAG)
+		return fail(l, "pattern=tag: has the line that wrote a block, which a line that "
+			    "reads it is not; sg_io verify knows it");
 	if (!strcmp(key, "pattern"))
-		return pattern_parse(value, &spec->pattern, l->why, WHY_BYTES);
+		return true;
 
 	at = strrchr(value, '@');
 	if (!at)
@@ -225,8 +230,14 @@ static bool parse_option(struct line *l, char *word)
 			return fail(l, "took='%.40s' is no time in microseconds", value);
 		return true;
 	}
-	return fail(l, "unknown key '%.40s': data, pattern, timeout, at, cpu, dev and took are "
-		    "known", word);
+	switch (expect_parse(&l->expect, word, value, l->why, WHY_BYTES)) {
+	case 1:
+		return true;
+	case -1:
+		return false;
+	}
+	return fail(l, "unknown key '%.40s': data, pattern, timeout, at, cpu, dev, took, "
+		    EXPECT_KEYS " are known", word);
 }
 
 static bool build_data(struct line *l, struct dataset *ds)
@@ -234,8 +245,10 @@ static bool build_data(struct line *l, struct dataset *ds)
 	struct command *cmd = l->cmd;
 	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
 	struct data_spec *spec = &l->spec;
+	const void *data;
 
-	if (cmd->dir != DIR_OUT)
+	/* Data-in without data= or pattern= may be any. */
+	if (cmd->dir == DIR_NONE || (cmd->dir == DIR_IN && !l->has_source))
 		return true;
 	spec->bytes = cmd->bytes;
 	if (op && op->lba_len) {
@@ -250,8 +263,12 @@ static bool build_data(struct line *l, struct dataset *ds)
 		return fail(l, "pattern=tag: blocks of %u bytes, at least %u are needed",
 			    spec->block_size, TAG_UNIT);
 	spec->line = cmd->line;
-	cmd->data = dataset_get(ds, spec, l->why, WHY_BYTES);
-	return cmd->data;
+	data = dataset_get(ds, spec, l->why, WHY_BYTES);
+	if (cmd->dir == DIR_OUT)
+		cmd->data = data;
+	else
+		l->expect.data = data;
+	return data;
 }
 
 /* Return: false with l->why set. A line without a command leaves cdb_len 0. */
@@ -276,12 +293,14 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt)
 	while ((word = next_token(l)))
 		if (!parse_option(l, word))
 			return false;
-	return true;
+	return expect_finish(&l->expect, cmd->bytes, cmd->dir == DIR_IN && l->has_source, l->why,
+			     WHY_BYTES);
 }
 
 static bool make_room(struct cmdfile *file, size_t *room)
 {
 	struct command *bigger;
+	struct expect *expects;
 	__u64 *took;
 
 	if (file->nr < *room)
@@ -296,6 +315,12 @@ static bool make_room(struct cmdfile *file, size_t *room)
 		if (!took)
 			return false;
 		file->took_ns = took;
+	}
+	if (file->expects) {
+		expects = realloc(file->expects, *room * sizeof(*expects));
+		if (!expects)
+			return false;
+		file->expects = expects;
 	}
 	return true;
 }
@@ -351,6 +376,22 @@ static bool set_took(struct line *l, struct cmdfile *file, size_t room)
 	if (!file->took_ns)
 		return fail(l, "no memory");
 	file->took_ns[file->nr] = l->took_ns;
+	return true;
+}
+
+/* The array of expectations begins in the same way. */
+static bool set_expect(struct line *l, struct cmdfile *file, size_t room)
+{
+	if (!file->expects && !expect_is_used(&l->expect))
+		return true;
+	if (!file->expects)
+		file->expects = calloc(room, sizeof(*file->expects));
+	if (!file->expects)
+		return fail(l, "no memory");
+	file->expects[file->nr] = l->expect;
+	if (l->expect.data)
+		file->expects_data = true;
+	file->in_order |= l->expect.tries || l->expect.wait_us;
 	return true;
 }
 
@@ -456,7 +497,8 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		case MAP_KEEP:
 			break;
 		}
-		if (!build_data(&l, file->data) || !set_took(&l, file, room)) {
+		if (!build_data(&l, file->data) || !set_took(&l, file, room) ||
+		    !set_expect(&l, file, room)) {
 			warnx("%s:%u: %s", file->name, number, l.why);
 			return -1;
 		}
@@ -510,6 +552,7 @@ void cmdfile_free(struct cmdfile *file)
 	while (file->nr_devs)
 		free(file->devs[--file->nr_devs]);
 	free(file->took_ns);
+	free(file->expects);
 	free(file->cmds);
 	*file = (struct cmdfile){};
 }

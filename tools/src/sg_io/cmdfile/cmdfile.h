@@ -4,6 +4,7 @@
 #define SG_IO_CMDFILE_H
 
 #include "cdb.h"
+#include "expect.h"
 
 #define TIMEOUT_MS_DEFAULT	30000
 #define TIMEOUT_MS_MAX		86400000	/* a day: formatting takes hours */
@@ -33,6 +34,9 @@ struct cmdfile {
 	struct command *cmds;
 	size_t nr;
 	__u64 *took_ns;		/* of each command, 0: not known; NULL: no line has took= */
+	struct expect *expects;	/* of each command; NULL: no line has any */
+	bool expects_data;	/* some line expects certain data-in */
+	bool in_order;		/* some line has wait= or repeat=: commands go one by one */
 	char *devs[FILE_DEVICES];	/* the names that dev= gives, in the order of the file */
 	unsigned int nr_devs;	/* 0: no line has dev= */
 	__u32 max_in;		/* largest data-in of any command */
@@ -41,6 +45,12 @@ struct cmdfile {
 	bool timed;		/* some line has at= */
 	struct dataset *data;
 };
+
+/* What a command's line expects; NULL if no line expects anything. */
+static inline const struct expect *expect_of(const struct cmdfile *file, const struct command *cmd)
+{
+	return file->expects ? &file->expects[cmd - file->cmds] : NULL;
+}
 
 struct cmdfile_options {
 	bool unchecked;		/* BYTES and direction may contradict the CDB */

@@ -214,10 +214,10 @@ static int open_smq(struct worker *w)
 	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
 		p->copies--;
 	/*
-	 * If data is to be checked, READs must store it in the buffer of the request. Only a spare
+	 * If data-in is to be checked, it must be stored in the buffer of the request. Only a spare
 	 * slot uses the buffer of the request that runs it.
 	 */
-	p->prepared = run->check ? 0 : p->copies * run->file->nr;
+	p->prepared = run->check || run->file->expects_data ? 0 : p->copies * run->file->nr;
 	p->taken = calloc(w->nr_requests, sizeof(*p->taken));
 	p->targets = calloc(run->nr_targets, sizeof(*p->targets));
 	p->regions = dataset_regions(run->file->data, &p->nr_regions);

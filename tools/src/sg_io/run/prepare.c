@@ -127,6 +127,34 @@ static bool is_for(const struct run *run, const struct command *cmd, const struc
 	return !run->by_device || &run->targets[cmd->dev] == t;
 }
 
+/* wait= and repeat= mean something only if a command is sent when the one before has ended. */
+static int check_order(const struct run_options *opt, const struct cmdfile *file)
+{
+	if (!file->in_order)
+		return 0;
+	if (opt->replay) {
+		warnx("%s: repeat= and wait= are for sg_io run: replay sends commands at their "
+		      "times", file->name);
+		return EXIT_USAGE;
+	}
+	if (opt->depth == 1 && opt->jobs == 1)
+		return 0;
+	warnx("%s: repeat= and wait= need --depth 1 and --jobs 1, so that the command before has "
+	      "ended; --depth is %llu, --jobs %llu", file->name, opt->depth, opt->jobs);
+	return EXIT_USAGE;
+}
+
+/* Block I/O has errors, but neither SCSI status nor sense. */
+static bool can_expect(const struct run *run, const struct command *cmd, char *why, size_t size)
+{
+	const struct expect *e = expect_of(run->file, cmd);
+
+	if (run->engine != &engine_block || !e || e->status != EXPECT_CHECK)
+		return true;
+	snprintf(why, size, "expects CHECK CONDITION: block I/O has no SCSI status; --via sg has");
+	return false;
+}
+
 static int check_commands(const struct run *run, const struct target *t)
 {
 	const struct cmdfile *file = run->file;
@@ -141,7 +169,8 @@ static int check_commands(const struct run *run, const struct target *t)
 		cmd = &file->cmds[i];
 		if (!is_for(run, cmd, t))
 			continue;
-		if (!run->engine->check(t, cmd, why, sizeof(why))) {
+		if (!run->engine->check(t, cmd, why, sizeof(why)) ||
+		    !can_expect(run, cmd, why, sizeof(why))) {
 			warnx("%s:%u: %s", file->name, cmd->line, why);
 			return EXIT_USAGE;
 		}
@@ -189,7 +218,9 @@ int run_prepare(struct run *run, const struct run_options *opt,
 		run->interval_ns = NS_PER_S / opt->rate * opt->nr_devs;
 	sched_getaffinity(0, sizeof(run->cpus), &run->cpus);
 
-	ret = find_devices(run, opt, devs);
+	ret = check_order(opt, file);
+	if (!ret)
+		ret = find_devices(run, opt, devs);
 	if (!ret)
 		ret = check_cpus(run);
 	if (ret)

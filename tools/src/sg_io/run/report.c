@@ -177,6 +177,9 @@ static struct json_object *error_json(const struct result *r, const struct tally
 	json_object_object_add(o, "sense", sense);
 	outcome_describe(what, text, sizeof(text));
 	add_text(o, "text", text);
+	if (what->expect)
+		expect_describe(what->expect, text, sizeof(text));
+	add_text(o, "expected", what->expect ? text : NULL);
 	return o;
 }
 

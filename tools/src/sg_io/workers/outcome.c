@@ -50,12 +50,66 @@ bool outcome_classify(const struct command *cmd, const struct outcome *out,
 	return false;
 }
 
+static bool status_is(const struct outcome_class *what, unsigned int status)
+{
+	return what->status == status && !what->host && !what->driver;
+}
+
+static enum mismatch find_mismatch(const struct command *cmd, const struct outcome *out,
+				   const struct expect *e, const __u8 *in,
+				   struct outcome_class *what)
+{
+	const __u8 *data = e->data;
+	__u32 bytes;
+
+	if (what->error || (e->status == EXPECT_GOOD && !status_is(what, SAM_STAT_GOOD)) ||
+	    (e->status == EXPECT_CHECK && !status_is(what, SAM_STAT_CHECK_CONDITION)))
+		return MISMATCH_STATUS;
+	if (e->has_sense && (!what->has_sense || what->key != e->key || what->asc != e->asc ||
+			     what->ascq != e->ascq))
+		return MISMATCH_STATUS;
+	what->resid = out->resid;
+	if (e->has_resid && (__s64)out->resid != e->resid)
+		return MISMATCH_RESID;
+	if (!status_is(what, SAM_STAT_GOOD))
+		return MISMATCH_NONE;
+	if (!e->has_resid && e->status == EXPECT_GOOD &&
+	    (what->underrun || (data && out->resid)))
+		return MISMATCH_RESID;
+	if (!data || out->resid < 0)
+		return MISMATCH_NONE;
+	bytes = cmd->bytes - out->resid;
+	if (!memcmp(in, data, bytes))
+		return MISMATCH_NONE;
+	for (what->offset = 0; in[what->offset] == data[what->offset]; what->offset++)
+		;
+	what->found = in[what->offset];
+	what->wanted = data[what->offset];
+	return MISMATCH_DATA;
+}
+
+bool outcome_judge(const struct command *cmd, const struct outcome *out,
+		   const struct expect *expect, const void *in, struct outcome_class *what)
+{
+	bool good = outcome_classify(cmd, out, what);
+
+	if (!expect || !expect->status)
+		return good;
+	what->mismatch = find_mismatch(cmd, out, expect, in, what);
+	if (what->mismatch == MISMATCH_NONE)
+		return true;
+	what->underrun = false;
+	what->expect = expect;
+	return false;
+}
+
 static bool same_class(const struct outcome_class *a, const struct outcome_class *b)
 {
 	return a->error == b->error && a->status == b->status && a->host == b->host &&
 	       a->driver == b->driver && a->has_sense == b->has_sense &&
 	       a->key == b->key && a->asc == b->asc && a->ascq == b->ascq &&
-	       a->underrun == b->underrun && a->device == b->device;
+	       a->underrun == b->underrun && a->device == b->device &&
+	       a->mismatch == b->mismatch && a->expect == b->expect;
 }
 
 static bool add_entry(struct tally *t, const struct tally_entry *add)
@@ -93,17 +147,18 @@ void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room)
 	*t = (struct tally){ .entries = entries, .room = room, .lent = true };
 }
 
-bool tally_add(struct tally *t, const struct command *cmd,
-	       const struct outcome *out, unsigned int device, __u64 sequence)
+bool tally_add(struct tally *t, const struct command *cmd, bool good,
+	       const struct outcome_class *what, __u64 sequence)
 {
-	struct tally_entry e = { .count = 1, .first = sequence, .line = cmd->line };
+	struct tally_entry e = {
+		.what = *what, .count = 1, .first = sequence, .line = cmd->line,
+	};
 
-	if (outcome_classify(cmd, out, &e.what)) {
+	if (good) {
 		t->good++;
 		return true;
 	}
 	t->bad++;
-	e.what.device = device;
 	return add_entry(t, &e);
 }
 
@@ -165,6 +220,8 @@ void outcome_name(const struct outcome_class *what, char *buf, size_t size)
 {
 	if (what->error)
 		put_code(strerrorname_np(what->error), "errno ", what->error, buf, size);
+	else if (what->expect)
+		snprintf(buf, size, "MISMATCH");
 	else if (what->underrun)
 		snprintf(buf, size, "UNDERRUN");
 	else if (what->status)
@@ -175,11 +232,41 @@ void outcome_name(const struct outcome_class *what, char *buf, size_t size)
 		put_code(driver_name(what->driver), "driver ", what->driver, buf, size);
 }
 
+/* What was expected, and what came: "expected GOOD, got BUSY". */
+static void describe_mismatch(const struct outcome_class *what, char *buf, size_t size)
+{
+	struct outcome_class plain = *what;
+	char text[512];
+	int n;
+
+	expect_describe(what->expect, text, sizeof(text));
+	n = snprintf(buf, size, "expected %s, got ", text);
+	buf += n;
+	size -= n;
+	switch (what->mismatch) {
+	case MISMATCH_RESID:
+		snprintf(buf, size, "residual %d", what->resid);
+		break;
+	case MISMATCH_DATA:
+		snprintf(buf, size, "data whose byte %u is %02Xh, not %02Xh", what->offset,
+			 what->found, what->wanted);
+		break;
+	default:
+		plain.expect = NULL;
+		outcome_describe(&plain, buf, size);
+		break;
+	}
+}
+
 void outcome_describe(const struct outcome_class *what, char *buf, size_t size)
 {
 	char status[64], host[64], driver[64], sense[384];
 	int n;
 
+	if (what->expect) {
+		describe_mismatch(what, buf, size);
+		return;
+	}
 	if (what->error) {
 		outcome_name(what, status, sizeof(status));
 		snprintf(buf, size, "%s: %s", status, strerror(what->error));

@@ -20,6 +20,15 @@ struct outcome {
 };
 
 struct command;
+struct expect;
+
+/* What a command did not do that its line expects. */
+enum mismatch {
+	MISMATCH_NONE,
+	MISMATCH_STATUS,	/* or the sense, or it was not sent */
+	MISMATCH_RESID,
+	MISMATCH_DATA,
+};
 
 /* A kind of outcome: outcomes that are equal in these fields are counted together. */
 struct outcome_class {
@@ -33,6 +42,12 @@ struct outcome_class {
 	__u8 ascq;
 	bool underrun;		/* status GOOD, but fewer blocks were moved than the CDB says */
 	unsigned int device;	/* index of the target in the run */
+	enum mismatch mismatch;
+	const struct expect *expect;	/* what was expected, of one line; NULL: no mismatch */
+	__s32 resid;		/* MISMATCH_RESID */
+	__u32 offset;		/* MISMATCH_DATA: the first byte that differs */
+	__u8 found;
+	__u8 wanted;
 };
 
 struct tally_entry {
@@ -55,14 +70,27 @@ struct tally {
 bool outcome_classify(const struct command *cmd, const struct outcome *out,
 		      struct outcome_class *what);
 
+/**
+ * outcome_judge() - say whether a command ended as it should
+ * @cmd: the command
+ * @out: how it ended
+ * @expect: what its line expects; NULL or with status 0: GOOD and all blocks moved
+ * @in: its data-in
+ * @what: receives the kind of outcome
+ *
+ * Return: false if it did not.
+ */
+bool outcome_judge(const struct command *cmd, const struct outcome *out,
+		   const struct expect *expect, const void *in, struct outcome_class *what);
+
 /* Makes @t store its entries in @entries, which has room for @room entries and must outlive @t. */
 void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room);
 /*
- * Counts an outcome of the target with index @device. Return: false if there was no memory for an
- * entry of its kind; even then @good or @bad includes it.
+ * Counts an outcome that outcome_judge() found to be @good. Return: false if there was no memory
+ * for an entry of its kind; even then t->good or t->bad includes it.
  */
-bool tally_add(struct tally *t, const struct command *cmd,
-	       const struct outcome *out, unsigned int device, __u64 sequence);
+bool tally_add(struct tally *t, const struct command *cmd, bool good,
+	       const struct outcome_class *what, __u64 sequence);
 bool tally_merge(struct tally *into, const struct tally *from);
 /* Sorts the entries by their first command. */
 void tally_sort(struct tally *t);

@@ -20,49 +20,75 @@ static void run_fail(struct run *run, const struct device *dev, int error)
 	atomic_store(&run->stop, true);
 }
 
-static void add_to_log(struct worker *w, const struct request *rq, __u64 now)
+static void add_to_log(struct worker *w, const struct request *rq, __u64 now, bool good,
+		       const struct outcome_class *what)
 {
 	struct log_entry entry = {
 		.issued_ns = rq->submit_ns, .ns = now - rq->submit_ns, .cmd = rq->cmd,
-		.resid = rq->out.resid,
+		.what = *what, .resid = rq->out.resid, .good = good,
 	};
 
-	entry.good = outcome_classify(rq->cmd, &rq->out, &entry.what);
-	entry.what.device = rq->target - w->run->targets;
 	log_ring_add(w->log, &entry);
 }
 
 /* Adds a command to the measurements. */
-static void count(struct worker *w, const struct request *rq, __u64 now)
+static void count(struct worker *w, const struct request *rq, __u64 now, bool good,
+		  const struct outcome_class *what)
 {
-	unsigned int device = rq->target - w->run->targets;
-	struct share *share = w->shares ? &w->shares[device] : NULL;
-	__u64 bad = w->tally.bad;
+	struct share *share = w->shares ? &w->shares[what->device] : NULL;
 
 	hist_add(share ? &share->latency : &w->latency, now - rq->submit_ns);
 	if (share)
 		share->last_ns = now;
-	if (!tally_add(&w->tally, rq->cmd, &rq->out, device, rq->sequence))
+	if (!tally_add(&w->tally, rq->cmd, good, what, rq->sequence))
 		w->tally_short = true;
 	slowest_add(&w->slowest, &(struct slow){
 		.ns = now - rq->submit_ns, .issued_ns = rq->submit_ns, .cmd = rq->cmd,
-		.device = device, .bad = w->tally.bad != bad,
+		.device = what->device, .bad = !good,
 	});
-	if (w->run->check && w->tally.bad == bad)
+	if (w->run->check && good)
 		w->run->check(w->run, rq);
+}
+
+/*
+ * Whether the command is to be sent again (repeat=). If so, its request is free, and keeps the
+ * command until it is due.
+ */
+static bool sends_again(struct worker *w, struct request *rq, const struct expect *e, __u64 now)
+{
+	struct outcome_class what;
+
+	if (!e || rq->tries + 1 >= e->tries || outcome_classify(rq->cmd, &rq->out, &what) ||
+	    what.error == ENODEV || what.error == ENXIO)
+		return false;
+	rq->tries++;
+	rq->due_ns = now + e->wait_us * 1000;
+	rq->in_flight = false;
+	w->free[w->nr_free++] = rq;
+	w->in_flight--;
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
+	return true;
 }
 
 void worker_done(struct worker *w, struct request *rq)
 {
+	const struct expect *expect = expect_of(w->run->file, rq->cmd);
 	const struct outcome *out = &rq->out;
+	struct outcome_class what;
 	__u64 now = clock_ns();
+	bool good;
 
+	if (sends_again(w, rq, expect, now))
+		return;
+	good = outcome_judge(rq->cmd, out, expect, rq->in, &what);
+	what.device = rq->target - w->run->targets;
 	if (w->log)
-		add_to_log(w, rq, now);
+		add_to_log(w, rq, now, good, &what);
 	if (now - w->run->start_ns < w->run->ramp_ns)
 		w->uncounted++;
 	else
-		count(w, rq, now);
+		count(w, rq, now, good, &what);
 	/* Without its device the run cannot continue. */
 	if (out->error == ENODEV || out->error == ENXIO)
 		run_fail(w->run, rq->target->dev, out->error);
@@ -107,6 +133,7 @@ void worker_refused(struct worker *w, struct request *rq)
 /* Takes the next command of the request's target; returns false if there is none left. */
 static bool take_command(struct worker *w, struct request *rq)
 {
+	const struct expect *expect;
 	const struct run *run = w->run;
 	struct target *t = rq->target;
 
@@ -115,6 +142,10 @@ static bool take_command(struct worker *w, struct request *rq)
 		return false;
 	rq->cmd = &run->file->cmds[rq->sequence % run->file->nr];
 	rq->due_ns = run->start_ns + (__u64)(rq->sequence * run->interval_ns);
+	rq->tries = 0;
+	expect = expect_of(run->file, rq->cmd);
+	if (expect && expect->wait_us)
+		rq->due_ns = clock_ns() + expect->wait_us * 1000;
 	return true;
 }
 

@@ -80,6 +80,7 @@ struct request {
 	__u64 due_ns;
 	__u64 submit_ns;
 	bool in_flight;
+	unsigned int tries;		/* how often the command was sent again */
 	bool overtaken;			/* of a replay: its command was counted as overtaken */
 	void *in;			/* data-in buffer, page aligned */
 	struct outcome out;
