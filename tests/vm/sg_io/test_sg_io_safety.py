@@ -195,7 +195,8 @@ def test_rate_is_kept(disk, reads, options):
 def test_time_ends_a_run(disk, reads, via):
     got = run_json("--time", 0.5, "--depth", 4, "--via", via, disk.sd, reads)
     assert got["commands"] > 10
-    assert 0.5 <= got["seconds"] < 30
+    # The last command may end just before the time is over.
+    assert 0.4 <= got["seconds"] < 30
     assert run_json("--time", 30, "--count", 7, disk.sg, reads)["commands"] == 7
 
 
