@@ -154,7 +154,7 @@ extern struct mutex conv_lock;
 /* main.c */
 extern struct scsi_driver conv_driver;
 extern struct device *conv_root;
-/* For work items that wait for commands: a blocked LUN's ones may take as long as it is blocked. */
+/* For work items that wait for commands: if a LUN is blocked, they wait as long as it is. */
 extern struct workqueue_struct *conv_wq;
 
 /* claim.c */

@@ -21,7 +21,7 @@
  * @varied: the run's SMQ_SG_RUN_*
  * @flags: BLK_MQ_REQ_NOWAIT; 0 in grant()
  *
- * Exists only while code is compiled, like struct smqsg_origin.
+ * Only inline functions take it, so the compiler keeps its fields in registers.
  */
 struct smqsg_send {
 	blk_opf_t opf;

@@ -27,7 +27,7 @@
 /* If that is too short, the queue is created later: after MIN, then twice that, at most MAX. */
 #define SMQSG_OWN_AGAIN_MIN	(HZ / 4)
 #define SMQSG_OWN_AGAIN_MAX	(16 * HZ)
-/* How often the unloading of the module tries that, once a second. */
+/* While the module is unloaded, a freeze is tried once a second, this many times at most. */
 #define SMQSG_OWN_REMOVE	30
 
 static const struct smqsg_dev_own *smqsg_own_of(const struct request_queue *q)
@@ -178,9 +178,9 @@ static void smqsg_own_counts_per_cpu(struct request_queue *q)
  * Makes the tags of a host with one LUN shared, as the block layer does when a second queue is
  * added. But the block layer freezes the device's queue @lower until the last command in flight has
  * ended, which may be one that formats the device, and keeps all others out meanwhile: this
- * function gives up after SMQSG_OWN_FREEZE. While the queue is frozen it takes no lock and
- * allocates nothing, because others may wait for I/O and keep that from it. If no queue is added
- * then, the tags stay shared. Returns whether they are. May sleep.
+ * function gives up after SMQSG_OWN_FREEZE. While the queue is frozen it takes no lock, because the
+ * lock's holder may wait for I/O of the queue, and allocates no memory, which may need such I/O. If
+ * no queue is added then, the tags stay shared. Returns whether they are. May sleep.
  */
 static bool smqsg_own_share_tags(struct blk_mq_tag_set *set, struct request_queue *lower)
 {
@@ -212,7 +212,7 @@ static bool smqsg_own_share_tags(struct blk_mq_tag_set *set, struct request_queu
  * shared then, the block layer freezes @lower: see smqsg_own_share_tags(). So this function freezes
  * it before, for a moment: only a slow command that is sent after that would delay others. Returns
  * false if one is in flight now; else *@atomic says whether smqsg_own_counts_per_cpu() is due
- * afterwards. May sleep.
+ * when @own has ended. May sleep.
  */
 static bool smqsg_own_may_end(struct request_queue *own, struct request_queue *lower, bool *atomic)
 {
@@ -324,7 +324,7 @@ static void smqsg_own_create_work(struct work_struct *work)
 	} else {
 		WRITE_ONCE(own->again,
 			   clamp(2 * own->again, SMQSG_OWN_AGAIN_MIN, SMQSG_OWN_AGAIN_MAX));
-		/* Also if someone has asked meanwhile. */
+		/* smqsg_own_ask() may have queued it meanwhile, to run at once. */
 		mod_delayed_work(smqsg_send_wq, &own->create, own->again);
 	}
 	WRITE_ONCE(own->runs, own->runs + 1);
