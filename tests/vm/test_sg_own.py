@@ -19,7 +19,7 @@ from kit import cdb, sgheader, sgio, smqsg
 from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
 from kit.fiojob import load_on
-from kit.host import Lun, loaded, run, under_way, unload, wait_for
+from kit.host import Lun, load, loaded, run, under_way, unload, wait_for
 from kit.memory import PAGE, Memory
 from kit.pool import idle_requests, on_cpus
 from kit.probe import calls
@@ -210,6 +210,29 @@ def test_slow_command_in_flight_delays_only_the_end():
         assert not reading.done() and exists(path)
         reading.result(30)
         wait_for("the end of the queue", lambda: not exists(path))
+
+
+def test_slow_command_in_flight_delays_only_the_unloading():
+    """As above, when the module is unloaded: others go on using the device."""
+    with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(2) as pool:
+        lun, = host.luns()
+        left_alone(lun)
+        path = smqsg.node(lun)
+        with SlotFile(path) as file:
+            assert file.setup(slots=COMMANDS) == 0 and exists(path)
+        host_dir.set("model/service_ns", 4 * SECOND)
+        reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
+                              "iflag=direct")
+        inflight = lun.queue.parent / "inflight"
+        wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
+        host_dir.set("model/service_ns", 0)
+        try:
+            unloading = pool.submit(unload, "smq_sg")
+            assert waits(lun.sd, path="read", ms=1500)["worst_us"] < 1500000
+            assert not reading.done()
+            unloading.result(30)
+        finally:
+            load("smq_sg")
 
 
 def test_creation_and_end_delay_block_io_by_some_milliseconds(lun):
