@@ -12,7 +12,6 @@
 #include <smq/uring.h>
 
 #include "adhoc.h"
-#include "reserve.h"
 #include "issue.h"
 #include "locked.h"
 
@@ -229,21 +228,30 @@ static void smqsg_adhoc_ended(struct smqsg_io *io, bool polled)
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_adhoc_task_work);
 }
 
-/* rq->end_io of an ad hoc command. Any context. */
+/* smqsg_origin.good of ad hoc commands. Any context. */
+static void smqsg_adhoc_good(struct smqsg_io *io, struct request *rq)
+{
+	const struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	bool polled = rq->cmd_flags & REQ_POLLED;
+
+	io->adhoc.result2 = (u64)scmd->resid_len << 32;
+	smqsg_request_good(io, io->fd, rq);
+	smqsg_adhoc_ended(io, polled);
+}
+
+/* smqsg_origin.end of ad hoc commands. Any context. */
 static SMQ_END_IO(smqsg_adhoc_end, rq, error)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	bool polled = rq->cmd_flags & REQ_POLLED;
 	struct smqsg_io *io = rq->end_io_data;
-	struct smqsg_fd *fd = io->fd;
 	bool failed = scmd->result || error;
 	enum rq_end_io_ret ret;
 
 	io->adhoc.result2 = (u64)scmd->resid_len << 32;
-	if (unlikely(failed))
+	if (failed)
 		smqsg_adhoc_failed(io, scmd, error);
-	ret = smqsg_request_ended(io, fd, rq, failed);
-	smqsg_release(fd, 1);
+	ret = smqsg_request_ended(io, io->fd, rq, failed);
 	smqsg_adhoc_ended(io, polled);
 	return ret;
 }
@@ -257,38 +265,33 @@ static __always_inline void smqsg_adhoc_fill(struct smqsg_io *io, struct request
 
 static const struct smqsg_origin smqsg_adhoc_origin = {
 	.fill = smqsg_adhoc_fill,
+	.good = smqsg_adhoc_good,
 	.end = smqsg_adhoc_end,
-	.end_own = smqsg_adhoc_end,
 };
 
-/* Sends a command for which a place is reserved. Returns as smqsg_send_plain(). */
-static __always_inline int smqsg_adhoc_issue(struct smqsg_io *io, blk_mq_req_flags_t flags)
+static __always_inline struct smqsg_send smqsg_adhoc_how(const struct smqsg_io *io,
+							 blk_mq_req_flags_t flags)
 {
-	const struct smqsg_send send = {
+	return (struct smqsg_send) {
 		.opf = smqsg_adhoc_op(io),
 		.ioucmd = io->ioucmd,
 		.flags = flags,
 	};
-	struct smqsg_fd *fd = io->fd;
-
-	if (likely(smqsg_send_own(io, fd, &smqsg_adhoc_origin, &send)))
-		return 0;
-	if (!READ_ONCE(fd->own))
-		smqsg_own_ask(fd, SMQSG_OWN_SQE);
-	return smqsg_send_plain(io, fd, &smqsg_adhoc_origin, &send);
 }
 
 /* Sends a command that has waited; called in grant(). */
-static int smqsg_adhoc_issue_granted(struct smqsg_io *io)
+static int smqsg_adhoc_send_granted(struct smqsg_io *io)
 {
-	return smqsg_adhoc_issue(io, 0);
+	const struct smqsg_send send = smqsg_adhoc_how(io, 0);
+
+	return smqsg_send_placed(io, io->fd, &smqsg_adhoc_origin, &send);
 }
 
 /* smqsg_waiter.grant of an ad hoc command. */
 static void smqsg_adhoc_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
-	int ret = smqsg_io_granted(io, got, smqsg_adhoc_issue_granted);
+	int ret = smqsg_io_granted(io, got, smqsg_adhoc_send_granted);
 
 	if (!ret)
 		return;
@@ -329,20 +332,27 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io)
 	return smqsg_io_wait(io, SMQSG_NO_SLOT, adhoc->timeout, smqsg_adhoc_grant);
 }
 
+/* Sends a command that waits or needs the device's queue, or makes it wait. */
+static noinline int smqsg_adhoc_send_slowly(struct smqsg_io *io)
+{
+	const struct smqsg_send send = smqsg_adhoc_how(io, BLK_MQ_REQ_NOWAIT);
+	int ret;
+
+	if (!READ_ONCE(io->fd->own))
+		smqsg_own_ask(io->fd, SMQSG_OWN_SQE);
+	ret = smqsg_send_slowly(io, io->fd, &smqsg_adhoc_origin, &send);
+	return ret == -EAGAIN ? smqsg_adhoc_wait(io) : ret;
+}
+
 /* Sends a command or makes it wait. */
 static __always_inline int smqsg_adhoc_send(struct smqsg_io *io)
 {
-	int ret;
+	const struct smqsg_send send = smqsg_adhoc_how(io, BLK_MQ_REQ_NOWAIT);
 
-	if (likely(smqsg_reserve(io->fd, 1))) {
-		ret = smqsg_adhoc_issue(io, BLK_MQ_REQ_NOWAIT);
-		if (likely(!ret))
-			return 0;
-		smqsg_unreserve(io->fd, 1);
-		if (ret != -EAGAIN)
-			return ret;
-	}
-	return smqsg_adhoc_wait(io);
+	if (smqsg_is_open(io->fd) &&
+	    likely(smqsg_send_own(io, io->fd, &smqsg_adhoc_origin, &send, false)))
+		return 0;
+	return smqsg_adhoc_send_slowly(io);
 }
 
 /**

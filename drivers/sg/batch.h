@@ -38,7 +38,6 @@
  * @at: number of list elements that were sent or refused
  * @unsent: how many of them ended without being sent and still count in @remaining. Belongs to the
  *	walk
- * @alloc: BLK_MQ_REQ_NOWAIT while the submitter walks the list, 0 in grant()
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
  * @state: SMQSG_BATCH_*: whether the ioctl's caller or @work cleans up. @work does so if the caller
  *	was interrupted before the batch ended. Atomic: an exchange decides whether the
@@ -65,7 +64,6 @@ struct smqsg_batch {
 	void *elements;
 	u32 at;
 	u32 unsent;
-	blk_mq_req_flags_t alloc;
 	bool cancelled;
 	atomic_t state;
 	struct completion done;

@@ -11,7 +11,6 @@
 #include <smq/uring.h>
 
 #include "batch.h"
-#include "reserve.h"
 #include "issue.h"
 #include "refuse.h"
 #include "take.h"
@@ -89,31 +88,14 @@ int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
 	return copy_from_user(batch->elements, u64_to_user_ptr(arg->list), size) ? -EFAULT : 0;
 }
 
-/* The kinds of batches for which code is compiled. */
-enum smqsg_batch_kind {
-	SMQSG_BATCH_OF_RANGE,	/* a range, not polled */
-	SMQSG_BATCH_OF_SLOTS,	/* a list of slots, not polled */
-	SMQSG_BATCH_OF_ANY,
-};
-
-/* The next elements of a batch's list. One of the pointers is not NULL, unless it is a range. */
-struct smqsg_elements {
-	const struct smq_sg_run *runs;
-	const u32 *slots;
-};
-
-static __always_inline struct smqsg_elements
-smqsg_batch_elements(const struct smqsg_batch *batch, enum smqsg_batch_kind kind)
+/* The number of the slot of an element of the list, as the caller gave it. */
+static __always_inline u32 smqsg_batch_slot(const struct smqsg_batch *batch, u32 at)
 {
-	const void *at = batch->elements + batch->at * smqsg_element(batch->flags);
-	struct smqsg_elements list = { };
-
-	if (kind == SMQSG_BATCH_OF_ANY && batch->flags & SMQ_SG_BATCH_RUNS)
-		list.runs = at;
-	else if (kind == SMQSG_BATCH_OF_SLOTS ||
-		 (kind == SMQSG_BATCH_OF_ANY && !(batch->flags & SMQ_SG_BATCH_RANGE)))
-		list.slots = at;
-	return list;
+	if (batch->flags & SMQ_SG_BATCH_RANGE)
+		return batch->list + at;
+	if (unlikely(batch->flags & SMQ_SG_BATCH_RUNS))
+		return ((const struct smq_sg_run *)batch->elements)[at].slot;
+	return ((const u32 *)batch->elements)[at];
 }
 
 /**
@@ -125,13 +107,8 @@ smqsg_batch_elements(const struct smqsg_batch *batch, enum smqsg_batch_kind kind
  */
 void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 {
-	const struct smqsg_elements list = smqsg_batch_elements(batch, SMQSG_BATCH_OF_ANY);
-	u32 i, left = batch->count - batch->at, first = batch->list + batch->at;
-
-	batch->at = batch->count;
-	for (i = 0; i < left; i++) {
-		smqsg_slot_refused(batch->fd, list.runs ? list.runs[i].slot :
-				   list.slots ? list.slots[i] : first + i, error);
+	for (; batch->at < batch->count; batch->at++) {
+		smqsg_slot_refused(batch->fd, smqsg_batch_slot(batch, batch->at), error);
 		atomic_inc(&batch->failed);
 		if (!(++batch->unsent % SMQSG_COURTESY))
 			cond_resched();
@@ -139,21 +116,22 @@ void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error)
 }
 
 /*
- * Ends an element that was not sent, or leaves it in the list if there was no tag for it. Returns
- * whether the element has ended. @io: the element's command; NULL if there was no memory.
+ * Ends an element that was not sent, or leaves it in the list if it has to wait. Returns whether
+ * the element has ended. @io: the element's command; NULL if there was no memory.
  */
-static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_io *io, u32 slot,
+static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_io *io, u32 at,
 					int error)
 {
 	if (!io)
-		smqsg_slot_refused(batch->fd, slot, error);
+		smqsg_slot_refused(batch->fd, smqsg_batch_slot(batch, at), error);
 	else if (error == -EAGAIN)
 		smqsg_slot_drop(io, 0);
 	if (io && batch->count > SMQSG_BATCH_SHORT)
 		smqsg_io_put(io);
 	if (error == -EAGAIN)
 		return false;
-	/* The next element takes the place of a refused one: any number may fail in a row. */
+	batch->unsent++;
+	/* Any number may fail in a row. */
 	if (!(atomic_inc_return(&batch->failed) % SMQSG_COURTESY))
 		cond_resched();
 	return true;
@@ -184,145 +162,106 @@ static __always_inline struct smqsg_io *smqsg_batch_io(struct smqsg_batch *batch
 }
 
 /*
- * Sends the next @count elements of the list, or as many as @got places allow. @kind is a constant,
- * @is_short, whether the batch is short, may be one: the compiler omits tests. Returns how many
- * places are left.
+ * Sends an element of the list that is polled, varied, or has a place reserved for it (@placed).
+ * Returns as smqsg_batch_send_one().
  */
-static __always_inline u32 smqsg_batch_send_some(struct smqsg_batch *batch, u32 count, u32 got,
-						 enum smqsg_batch_kind kind, bool is_short)
+static noinline int smqsg_batch_send_any(struct smqsg_batch *batch, struct smqsg_io *io, u32 at,
+					 bool placed)
 {
-	const struct smqsg_elements list = smqsg_batch_elements(batch, kind);
-	bool is_range = !list.runs && !list.slots;
-	struct smqsg_io *io = is_short ? &batch->ios[batch->at] : NULL;
-	blk_opf_t polled = kind == SMQSG_BATCH_OF_ANY ? batch->polled : 0;
-	blk_mq_req_flags_t flags = batch->alloc;
-	u32 number = batch->list + batch->at;
-	struct llist_node *again = NULL;
+	u32 number = smqsg_batch_slot(batch, at);
 	struct smqsg_fd *fd = batch->fd;
-	u32 i, end = min(count, got), refused = 0, varied = 0;
-	/* smqsg_batch_check() has checked that a range has only numbers of existing slots. */
-	struct smqsg_slot *slot = is_range ? smqsg_slot_find(fd, &number) : NULL;
+	struct smqsg_send send = {
+		.opf = batch->polled,
+		.ioucmd = batch->ioucmd,
+		.slot = smqsg_slot_find(fd, &number),
+		.flags = BLK_MQ_REQ_NOWAIT,
+	};
 	int ret;
 
-	for (i = 0; i < end; i++) {
-		if (!is_range) {
-			number = list.runs ? list.runs[i].slot : list.slots[i];
-			slot = smqsg_slot_find(fd, &number);
-		}
-		if (!is_short)
-			io = smqsg_batch_io(batch, &again);
-		if (list.runs && likely(io))
-			varied = smqsg_run_vary(io, list.runs[i].lba, list.runs[i].buffer,
-						list.runs[i].flags);
-		if (!is_short && unlikely(!io))
-			ret = -ENOMEM;
-		else if (!is_range && unlikely(!slot))
-			ret = -EINVAL;
-		else
-			ret = smqsg_slot_start(io, fd, number, &(struct smqsg_send) {
-				.opf = polled, .ioucmd = batch->ioucmd, .slot = slot,
-				.varied = varied, .flags = flags }, false);
-		if (unlikely(ret)) {
-			if (!smqsg_batch_unsent(batch, io, number, ret))
-				break;
-			/* The next element uses the place of this one. */
-			refused++;
-			end = min(count, end + 1);
-		}
-		if (is_range) {
-			number++;
-			slot++;
-		}
-		if (is_short)
-			io++;
+	if (!send.slot)
+		return -EINVAL;
+	if (batch->flags & SMQ_SG_BATCH_RUNS) {
+		const struct smq_sg_run *run = (const struct smq_sg_run *)batch->elements + at;
+
+		send.varied = smqsg_run_vary(io, run->lba, run->buffer, run->flags);
 	}
-	if (!is_short)
-		smqsg_batch_put_back(again);
-	batch->at += i;
-	batch->unsent += refused;
-	return got - (i - refused);
-}
-
-static noinline u32 smqsg_batch_send_short_range(struct smqsg_batch *batch, u32 count, u32 got)
-{
-	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_RANGE, true);
-}
-
-static noinline u32 smqsg_batch_send_long_range(struct smqsg_batch *batch, u32 count, u32 got)
-{
-	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_RANGE, false);
-}
-
-static noinline u32 smqsg_batch_send_short_list(struct smqsg_batch *batch, u32 count, u32 got)
-{
-	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_SLOTS, true);
-}
-
-static noinline u32 smqsg_batch_send_long_list(struct smqsg_batch *batch, u32 count, u32 got)
-{
-	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_SLOTS, false);
-}
-
-static noinline u32 smqsg_batch_send_any(struct smqsg_batch *batch, u32 count, u32 got)
-{
-	return smqsg_batch_send_some(batch, count, got, SMQSG_BATCH_OF_ANY,
-				     batch->count <= SMQSG_BATCH_SHORT);
-}
-
-/* smqsg_batch_send_some() for any batch. */
-static u32 smqsg_batch_send_next(struct smqsg_batch *batch, u32 count, u32 got)
-{
-	bool is_short = batch->count <= SMQSG_BATCH_SHORT;
-
-	if (unlikely(batch->polled || batch->flags & SMQ_SG_BATCH_RUNS))
-		return smqsg_batch_send_any(batch, count, got);
-	if (batch->flags & SMQ_SG_BATCH_RANGE)
-		return is_short ? smqsg_batch_send_short_range(batch, count, got) :
-				  smqsg_batch_send_long_range(batch, count, got);
-	return is_short ? smqsg_batch_send_short_list(batch, count, got) :
-			  smqsg_batch_send_long_list(batch, count, got);
+	if (!placed)
+		return smqsg_slot_start(io, fd, number, &send, false);
+	ret = smqsg_slot_take(io, fd, send.slot, number, send.varied);
+	if (ret)
+		return ret;
+	ret = smqsg_slot_send_placed(io, batch->polled, batch->ioucmd);
+	if (ret && ret != -EAGAIN)
+		smqsg_slot_drop(io, ret);
+	return ret;
 }
 
 /*
- * Makes the current plug allocate its next requests in one go. This is the batch's own plug, or the
- * submitter's if the submitter had started one. The plug allocates at most SMQSG_PLUG requests, and
- * does so once for each call of this function. Held slots are counted too: if only a few of them
- * need a request, the plug frees the others when it ends, and until then no one else gets their
- * tags.
+ * Sends an element of the list. Returns 0: sent; -EAGAIN: it has to wait, and its slot is still
+ * taken; or another errno, and the element has ended.
  */
-static void smqsg_batch_arm(u32 left)
+static __always_inline int smqsg_batch_send_one(struct smqsg_batch *batch, struct smqsg_io *io,
+						u32 at)
+{
+	u32 number = smqsg_batch_slot(batch, at);
+	struct smqsg_send send = {
+		.slot = smqsg_slot_find(batch->fd, &number),
+		.flags = BLK_MQ_REQ_NOWAIT,
+	};
+
+	if (unlikely(!send.slot))
+		return -EINVAL;
+	return smqsg_slot_start(io, batch->fd, number, &send, false);
+}
+
+/*
+ * Makes the current plug allocate its next requests of the device's queue in one go. This is the
+ * batch's own plug, or the submitter's if the submitter had started one. Asks for no more than the
+ * device takes: when the plug ends it frees those that are left, and until then no one else gets
+ * their tags.
+ */
+static void smqsg_batch_arm(const struct smqsg_batch *batch)
 {
 	struct blk_plug *plug = current->plug;
+	u32 most = min_t(u32, READ_ONCE(batch->fd->sdev->queue_depth), SMQSG_PLUG);
 
-	plug->nr_ios = clamp_t(u32, left, plug->nr_ios, SMQSG_PLUG);
+	plug->nr_ios = clamp_t(u32, batch->count - batch->at, plug->nr_ios, most);
 }
 
 /*
- * Calls smqsg_batch_arm() again after every SMQSG_PLUG elements. Asks for no more requests than the
- * batch has places (@got), because other commands may need the tags.
+ * Sends elements of the list until its end, or until one has to wait. @places: if above 0, so many
+ * places are reserved, no more elements are sent, and the places that are not used are given back.
  */
-static void smqsg_batch_arm_again(const struct smqsg_batch *batch, u32 got)
+static void smqsg_batch_send(struct smqsg_batch *batch, u32 places)
 {
-	if (batch->at && !(batch->at % SMQSG_PLUG))
-		smqsg_batch_arm(min(batch->count - batch->at, got));
-}
-
-/* Sends up to @got commands, for which places have been reserved, and gives the others back. */
-static void smqsg_batch_send(struct smqsg_batch *batch, u32 got)
-{
+	bool is_short = batch->count <= SMQSG_BATCH_SHORT, placed = places;
+	bool any = placed || batch->polled || batch->flags & SMQ_SG_BATCH_RUNS;
+	struct llist_node *again = NULL;
+	u32 at, count = batch->count;
+	struct smqsg_io *io;
 	struct blk_plug plug;
-	u32 count, at;
+	int ret;
 
 	blk_start_plug(&plug);
-	smqsg_batch_arm(got);
-	do {
-		at = batch->at;
-		count = min3(batch->count - at, got, (u32)SMQSG_PLUG);
-		smqsg_batch_arm_again(batch, got);
-		got = smqsg_batch_send_next(batch, count, got);
-	} while (got && batch->at == at + count && batch->at < batch->count);
-	if (unlikely(got))
-		smqsg_unreserve(batch->fd, got);
+	if (unlikely(!READ_ONCE(batch->fd->own)))
+		smqsg_batch_arm(batch);
+	for (at = batch->at; at < count && (!placed || places); at++) {
+		io = is_short ? &batch->ios[at] : smqsg_batch_io(batch, &again);
+		if (unlikely(!io))
+			ret = -ENOMEM;
+		else if (unlikely(any))
+			ret = smqsg_batch_send_any(batch, io, at, placed);
+		else
+			ret = smqsg_batch_send_one(batch, io, at);
+		if (unlikely(ret) && !smqsg_batch_unsent(batch, io, at, ret))
+			break;
+		places -= placed && !ret;
+	}
+	batch->at = at;
+	if (!is_short)
+		smqsg_batch_put_back(again);
+	if (unlikely(places))
+		smqsg_unreserve(batch->fd, places);
 	blk_finish_plug(&plug);
 }
 
@@ -373,7 +312,6 @@ static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
 		smqsg_unreserve(batch->fd, got);
 		got = -ECANCELED;
 	}
-	batch->alloc = 0;
 	if (got > 0)
 		smqsg_batch_send(batch, got);
 	else
@@ -389,22 +327,18 @@ static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
  */
 void smqsg_batch_begin(struct smqsg_batch *batch)
 {
-	u32 at, got;
+	u32 at;
 
-	batch->alloc = BLK_MQ_REQ_NOWAIT;
 	/* Repeated: commands that were sent may have ended and freed their places. */
 	do {
 		at = batch->at;
-		got = smqsg_reserve(batch->fd, batch->count - at);
-		if (unlikely(!got))
-			break;
-		smqsg_batch_send(batch, got);
+		smqsg_batch_send(batch, 0);
 		if (likely(batch->at == batch->count))
 			break;
 		if (batch->count > SMQSG_BATCH_SHORT)
 			smqsg_batch_recycle(batch);
 		cond_resched();
-	} while (batch->at >= at + got && !fatal_signal_pending(current));
+	} while (batch->at > at && !fatal_signal_pending(current));
 	smqsg_batch_wait_or_end(batch, true);
 }
 

@@ -46,7 +46,7 @@ static int smqsg_cancel_slot(struct smqsg_fd *fd, struct smq_sg_cancel *arg)
 	arg->cancelled = smqsg_cancel(fd, slot);
 	if (arg->cancelled)
 		return 0;
-	return test_bit(slot, fd->slots.busy) ? -EALREADY : -ENOENT;
+	return READ_ONCE(fd->slots.busy[slot]) ? -EALREADY : -ENOENT;
 }
 
 /**

@@ -17,8 +17,8 @@
 #include <linux/uaccess.h>
 #include <scsi/scsi_ioctl.h>
 
-#include "reserve.h"
 #include "compat_cmd.h"
+#include "place.h"
 #include "sg.h"
 
 /*
@@ -56,8 +56,8 @@ static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 	struct smqsg_v3 *v3 = &cmd->fd->v3;
 
 	spin_lock_irq(&v3->lock);
-	v3->running--;
-	v3->full = false;
+	if (!--v3->running)
+		v3->full = false;
 	spin_unlock_irq(&v3->lock);
 	wake_up_interruptible_poll(&v3->wait, EPOLLOUT | EPOLLWRNORM);
 	/* The caller's descriptor keeps the file open. */
@@ -68,24 +68,22 @@ static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 /*
  * Reserves a place for a command. A caller that must not block gets -EAGAIN, and poll() reports
  * when to try again. But poll() can report only the end of a command of this file. So while no
- * command of this file runs, even such a caller waits here; with sg it would wait for a tag.
+ * other command of this file runs, even such a caller waits here; with sg it would wait for a tag.
  */
 static int smqsg_v3_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
 	struct smqsg_v3 *v3 = &fd->v3;
 	bool later = false;
 
-	if (smqsg_reserve(fd, 1))
+	if (smqsg_reserve(fd))
 		return 0;
 	if (fd->file->f_flags & O_NONBLOCK) {
 		spin_lock_irq(&v3->lock);
-		later = v3->running;
+		later = v3->running > 1;
 		v3->full = later;
 		spin_unlock_irq(&v3->lock);
 	}
-	if (!later)
-		return smqsg_reserve_wait(fd, smqsg_cmd_wait_limit(fd, xfer));
-	return smqsg_wait_refused(fd);
+	return later ? smqsg_wait_refused(fd) : smqsg_cmd_reserve(fd, xfer);
 }
 
 static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
@@ -102,17 +100,13 @@ static int smqsg_v3_send(struct smqsg_cmd *cmd, const char __user *buf)
 	if (ret)
 		return ret;
 	ret = smqsg_cmd_get_data(cmd, &xfer);
-	if (!ret)
-		ret = smqsg_v3_reserve(cmd->fd, &xfer);
 	if (ret)
 		goto out_leave;
 	smqsg_v3_begin(cmd);
-	ret = smqsg_cmd_start(cmd, &xfer);
-	if (ret) {
-		smqsg_v3_undo(cmd);
-		goto out_leave;
-	}
-	return 0;
+	ret = smqsg_cmd_send(cmd, &xfer, smqsg_v3_reserve);
+	if (!ret)
+		return 0;
+	smqsg_v3_undo(cmd);
 
 out_leave:
 	smqsg_data_unsent(&cmd->io->data);

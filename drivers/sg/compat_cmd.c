@@ -13,9 +13,9 @@
 #include <linux/poll.h>
 #include <linux/slab.h>
 
-#include "reserve.h"
 #include "compat_cmd.h"
 #include "issue.h"
+#include "place.h"
 #include "sg.h"
 
 /* A workqueue of our own, so that the module can wait for its work items when it is unloaded. */
@@ -185,15 +185,16 @@ void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 }
 
 /**
- * smqsg_cmd_wait_limit() - how long a command may wait for its turn
+ * smqsg_cmd_reserve() - reserves a place for a command, and sleeps until there is one
  * @fd: the file
- * @xfer: the header's request
+ * @xfer: the header's request: the command waits at most for its own timeout, or for a default if
+ *	it has none
  *
- * Return: the command's own timeout, or a default if it has none, in jiffies.
+ * Return: as smqsg_reserve_wait().
  */
-unsigned long smqsg_cmd_wait_limit(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
+int smqsg_cmd_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
-	return xfer->timeout ?: fd->sdev->request_queue->rq_timeout ?: SMQSG_TIMEOUT;
+	return smqsg_reserve_wait(fd, xfer->timeout ?: fd->q->rq_timeout ?: SMQSG_TIMEOUT);
 }
 
 /* Saves the mid-layer's results of a command before its request is freed. */
@@ -234,21 +235,13 @@ static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 	return cmd->sync && cmd->orphan;
 }
 
-/* rq->end_io of a command. Any context. */
-static SMQ_END_IO(smqsg_cmd_ended, rq, status)
+/* A command has ended, and its request was kept or freed. Any context. */
+static void smqsg_cmd_ended(struct smqsg_cmd *cmd)
 {
-	struct smqsg_io *io = rq->end_io_data;
-	struct smqsg_cmd *cmd = io->header;
-	struct smqsg_fd *fd = io->fd;
-	struct smqsg_v3 *v3 = &fd->v3;
+	struct smqsg_v3 *v3 = &cmd->fd->v3;
 	struct file *file;
 	unsigned long flags;
 	bool orphan;
-
-	smqsg_cmd_save_result(cmd, blk_mq_rq_to_pdu(rq), status);
-	if (smqsg_request_ended(io, fd, rq, cmd->result) == RQ_END_IO_FREE)
-		blk_mq_free_request(rq);
-	smqsg_release(fd, 1);
 
 	spin_lock_irqsave(&v3->lock, flags);
 	/*
@@ -267,6 +260,26 @@ static SMQ_END_IO(smqsg_cmd_ended, rq, status)
 		smqsg_v3_wake_readers(v3);
 		fput(file);
 	}
+}
+
+/* smqsg_origin.good of a command. Any context. */
+static void smqsg_cmd_good(struct smqsg_io *io, struct request *rq)
+{
+	smqsg_cmd_save_result(io->header, blk_mq_rq_to_pdu(rq), BLK_STS_OK);
+	smqsg_request_good(io, io->fd, rq);
+	smqsg_cmd_ended(io->header);
+}
+
+/* smqsg_origin.end of a command. Any context. */
+static SMQ_END_IO(smqsg_cmd_end, rq, status)
+{
+	struct smqsg_io *io = rq->end_io_data;
+	struct smqsg_cmd *cmd = io->header;
+
+	smqsg_cmd_save_result(cmd, blk_mq_rq_to_pdu(rq), status);
+	if (smqsg_request_ended(io, io->fd, rq, cmd->result) == RQ_END_IO_FREE)
+		blk_mq_free_request(rq);
+	smqsg_cmd_ended(cmd);
 	return RQ_END_IO_NONE;
 }
 
@@ -281,8 +294,8 @@ static __always_inline void smqsg_cmd_fill(struct smqsg_io *io, struct request *
 
 static const struct smqsg_origin smqsg_cmd_origin = {
 	.fill = smqsg_cmd_fill,
-	.end = smqsg_cmd_ended,
-	.end_own = smqsg_cmd_ended,
+	.good = smqsg_cmd_good,
+	.end = smqsg_cmd_end,
 };
 
 /**
@@ -302,36 +315,54 @@ int smqsg_cmd_get_data(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 	return smqsg_cmd_map(cmd, xfer);
 }
 
-/**
- * smqsg_cmd_start() - sends a command, for which a place has been reserved
- * @cmd: the command, with its data mapped
- * @xfer: how it is to be sent
- *
- * Return: 0 if the command was sent: smqsg_cmd_ended() will be called for it, and another thread's
- * read() may free it. Else an errno, and the place is given back. The caller's context; sleeps for
- * a tag.
- */
-int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
+/* Sends a command for which a place is reserved; on an error the caller keeps the place. */
+static int smqsg_cmd_send_placed(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer,
+				 const struct smqsg_send *send)
 {
-	const struct smqsg_send send = { .opf = xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN };
 	struct smqsg_fd *fd = cmd->fd;
 	struct request *rq;
 
-	cmd->timeout = xfer->timeout;
-	if (!READ_ONCE(fd->own))
-		smqsg_own_ask(fd, SMQSG_OWN_HEADER);
-	/* A command that is sent at once passes all others, so it is not at the queue's tail. */
-	if (!xfer->at_tail && smqsg_send_own(cmd->io, fd, &smqsg_cmd_origin, &send))
+	if (!xfer->at_tail && smqsg_send_own(cmd->io, fd, &smqsg_cmd_origin, send, true))
 		return 0;
-	rq = scsi_alloc_request(fd->q, send.opf, 0);
-	if (IS_ERR(rq)) {
-		smqsg_unreserve(fd, 1);
+	rq = scsi_alloc_request(fd->q, send->opf, 0);
+	if (IS_ERR(rq))
 		return PTR_ERR(rq);
-	}
-	smqsg_cmd_fill(cmd->io, rq, &send);
-	rq->end_io = smqsg_cmd_ended;
+	smqsg_cmd_fill(cmd->io, rq, send);
+	rq->end_io = smqsg_cmd_end;
 	blk_execute_rq_nowait(rq, !xfer->at_tail);
 	return 0;
+}
+
+/**
+ * smqsg_cmd_send() - sends a command
+ * @cmd: the command, with its data mapped
+ * @xfer: how it is to be sent
+ * @reserve: reserves a place, if the command needs one; returns 0 or an errno
+ *
+ * Return: 0 if the command was sent: smqsg_cmd_ended() will be called for it, and another thread's
+ * read() may free it. Else an errno. The caller's context; sleeps for a tag.
+ */
+int smqsg_cmd_send(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer,
+		   int (*reserve)(struct smqsg_fd *fd, const struct smqsg_xfer *xfer))
+{
+	const struct smqsg_send send = { .opf = xfer->out ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN };
+	struct smqsg_fd *fd = cmd->fd;
+	int ret;
+
+	cmd->timeout = xfer->timeout;
+	/* A command that is sent at once passes all others, so it is not at the queue's tail. */
+	if (!xfer->at_tail && smqsg_is_open(fd) &&
+	    smqsg_send_own(cmd->io, fd, &smqsg_cmd_origin, &send, false))
+		return 0;
+	if (!READ_ONCE(fd->own))
+		smqsg_own_ask(fd, SMQSG_OWN_HEADER);
+	ret = reserve(fd, xfer);
+	if (ret)
+		return ret;
+	ret = smqsg_cmd_send_placed(cmd, xfer, &send);
+	if (ret)
+		smqsg_unreserve(fd, 1);
+	return ret;
 }
 
 /**

@@ -135,11 +135,12 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync);
 int smqsg_cmd_enter(struct smqsg_cmd *cmd);
 void smqsg_cmd_leave(struct smqsg_cmd *cmd);
 int smqsg_cmd_get_data(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer);
-int smqsg_cmd_start(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer);
+int smqsg_cmd_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer);
+int smqsg_cmd_send(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer,
+		   int (*reserve)(struct smqsg_fd *fd, const struct smqsg_xfer *xfer));
 int smqsg_cmd_wait(struct smqsg_cmd *cmd);
 int smqsg_cmd_free(struct smqsg_cmd *cmd);
 void smqsg_cmd_drop(struct smqsg_cmd *cmd);
-unsigned long smqsg_cmd_wait_limit(struct smqsg_fd *fd, const struct smqsg_xfer *xfer);
 
 /* compat_header.c: headers of interface 3 and 4 */
 

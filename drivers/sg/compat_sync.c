@@ -10,7 +10,6 @@
 #include <scsi/scsi_host.h>
 #include <scsi/scsi_ioctl.h>
 
-#include "reserve.h"
 #include "compat_cmd.h"
 #include "sg.h"
 
@@ -37,14 +36,9 @@ int smqsg_recovered(struct smqsg_fd *fd)
  */
 static int smqsg_cmd_run(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 {
-	struct smqsg_fd *fd = cmd->fd;
 	int ret;
 
-	ret = smqsg_cmd_get_data(cmd, xfer);
-	if (!ret)
-		ret = smqsg_reserve_wait(fd, smqsg_cmd_wait_limit(fd, xfer));
-	if (!ret)
-		ret = smqsg_cmd_start(cmd, xfer);
+	ret = smqsg_cmd_get_data(cmd, xfer) ?: smqsg_cmd_send(cmd, xfer, smqsg_cmd_reserve);
 	if (ret)
 		smqsg_data_unsent(&cmd->io->data);
 	else if (smqsg_cmd_wait(cmd))

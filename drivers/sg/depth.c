@@ -2,13 +2,10 @@
 /*
  * Queue depth: how many commands may be in flight, which commands wait, and which one is next.
  *
- * Places are counted against the device's queue_depth, which is read anew each time. A submitter
- * reserves a place itself while no command waits. Otherwise the command goes into its file's queue,
- * and the dispatcher grants places to one file after the other, so that files get equal shares.
- *
- * When a command ends, its CPU keeps the place for the CPU's next command, up to
- * smqsg_dev_depth.keep places, unless commands wait. If too few places are free, a submitter or the
- * dispatcher first makes every CPU give back the places that it keeps.
+ * Places are counted against the device's queue_depth, which is read anew each time. While no
+ * command waits, a command with a token of the device's budget is sent, and one without a token
+ * reserves a place if there is one. Otherwise the command goes into its file's queue, and the
+ * dispatcher grants places to one file after the other, so that files get equal shares.
  *
  * Block I/O of the same device is queued by the block layer. If block I/O waits for a place, the
  * mid-layer raises sdev->restarts. (It also does so for a command of this module if others have
@@ -23,7 +20,6 @@
 #include <linux/sched/signal.h>
 
 #include "depth.h"
-#include "kept.h"
 #include "sg.h"
 #include "work.h"
 
@@ -31,7 +27,7 @@
 #define SMQSG_YIELD		max(HZ / 100, 2)
 /* How often the dispatcher runs while commands wait, because limits change without notice. */
 #define SMQSG_LOOK		max(HZ / 100, 1)
-/* How many files one call of smqsg_share() checks: this bounds the time that it takes. */
+/* How many files one call of smqsg_share() looks at: this bounds the time that it takes. */
 #define SMQSG_SHARERS		16
 
 /* How many commands of this module the device may have in flight now. */
@@ -58,65 +54,72 @@ static void smqsg_yield(struct smqsg_dev *sg, struct scsi_device *sdev)
 	WRITE_ONCE(sg->depth.yield, true);
 }
 
-/**
- * smqsg_kept_wanted() - gives back the places that CPUs keep, because commands wait
- * @sg: the node
- *
- * Any context.
- */
-void smqsg_kept_wanted(struct smqsg_dev *sg)
+/* How many commands are on the node's own queue: smqsg_inflight() without the places. */
+static unsigned int smqsg_inflight_own(const struct smqsg_dev *sg)
 {
-	if (smqsg_unkeep(sg) && atomic_read(&sg->depth.waiting))
-		smqsg_kick(sg);
+	unsigned int cpu, ended = 0, sent = 0;
+
+	if (!READ_ONCE(sg->own.q))
+		return 0;
+	for_each_possible_cpu(cpu)
+		ended += READ_ONCE(per_cpu_ptr(sg->depth.own, cpu)->ended);
+	/* A command whose end was counted above is counted below, too: the sum is not too low. */
+	smp_rmb();
+	for_each_possible_cpu(cpu)
+		sent += READ_ONCE(per_cpu_ptr(sg->depth.own, cpu)->sent);
+	return sent - ended;
 }
 
+/**
+ * smqsg_inflight() - how many commands of a device are in flight, with places that are reserved
+ * @sg: the node
+ *
+ * Return: their number; while commands are sent or end it may be too high. Any context.
+ */
+unsigned int smqsg_inflight(const struct smqsg_dev *sg)
+{
+	return atomic_read(&sg->depth.places) + smqsg_inflight_own(sg);
+}
+
+/**
+ * smqsg_inflight_of() - how many commands of a file are in flight, with places that are reserved
+ * @fd: the file
+ *
+ * Return: their number; not exact while commands are sent or end, and then perhaps below 0. Any
+ * context.
+ */
+int smqsg_inflight_of(const struct smqsg_fd *fd)
+{
+	int sum = 0;
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(*per_cpu_ptr(fd->depth.inflight, cpu));
+	return sum;
+}
+
+/* Reserves up to @want places. Returns how many. */
 static unsigned int smqsg_reserve_some(struct smqsg_fd *fd, unsigned int want)
 {
 	struct smqsg_dev *sg = fd->sg;
-	unsigned int limit = smqsg_limit(sg, fd->sdev);
-	int old = atomic_read(&sg->depth.inflight);
-	unsigned int got;
+	int limit = smqsg_limit(sg, fd->sdev) - smqsg_inflight_own(sg);
+	int got, old = atomic_read(&sg->depth.places);
 
-	if ((int)limit - old < (int)want && smqsg_unkeep(sg))
-		old = atomic_read(&sg->depth.inflight);
 	do {
-		if (old >= (int)limit)
+		if (old >= limit)
 			return 0;
-		got = min_t(unsigned int, want, limit - old);
-	} while (!atomic_try_cmpxchg(&sg->depth.inflight, &old, old + got));
-	atomic_add(got, &fd->depth.inflight);
+		got = min_t(int, want, limit - old);
+	} while (!atomic_try_cmpxchg(&sg->depth.places, &old, old + got));
+	this_cpu_add(*fd->depth.inflight, got);
 	return got;
 }
 
-/* Adds a file to those that share the depth. */
-static void smqsg_add_sharer(struct smqsg_fd *fd)
+/* Sets whether a file is one of those that share the depth. */
+static void smqsg_set_shares(struct smqsg_fd *fd, bool shares)
 {
 	lockdep_assert_held(&fd->sg->lock);
-	if (fd->depth.shares)
-		return;
-	list_add_tail(&fd->wait.sharer, &fd->sg->wait.sharers);
-	fd->sg->wait.nr_sharers++;
-	WRITE_ONCE(fd->depth.shares, true);
-}
-
-static void smqsg_del_sharer(struct smqsg_fd *fd)
-{
-	lockdep_assert_held(&fd->sg->lock);
-	list_del(&fd->wait.sharer);
-	fd->sg->wait.nr_sharers--;
-}
-
-/**
- * smqsg_enter() - adds a file to those that share the depth
- * @fd: the file, which has a command in flight
- *
- * Process context.
- */
-void smqsg_enter(struct smqsg_fd *fd)
-{
-	spin_lock(&fd->sg->lock);
-	smqsg_add_sharer(fd);
-	spin_unlock(&fd->sg->lock);
+	fd->sg->wait.nr_sharers += shares - fd->wait.shares;
+	fd->wait.shares = shares;
 }
 
 /**
@@ -125,31 +128,22 @@ void smqsg_enter(struct smqsg_fd *fd)
  */
 void smqsg_leave(struct smqsg_fd *fd)
 {
-	lockdep_assert_held(&fd->sg->lock);
-	if (fd->depth.shares)
-		smqsg_del_sharer(fd);
+	smqsg_set_shares(fd, false);
 }
 
 /**
- * smqsg_reserve_slow() - smqsg_reserve() when commands may have to wait
+ * smqsg_reserve() - reserves a place for a command
  * @fd: the file
- * @want: how many places, at least 1
  *
- * Return: as smqsg_reserve(). Process context.
+ * Return: true: the command's end on the device's queue gives the place back by smqsg_release(),
+ * and the caller by smqsg_unreserve() if the command is not sent. false: there is no place, or a
+ * command waits already: see smqsg_wait(). Process context.
  */
-unsigned int smqsg_reserve_slow(struct smqsg_fd *fd, unsigned int want)
+bool smqsg_reserve(struct smqsg_fd *fd)
 {
-	unsigned int got = 0;
-
-	smqsg_keep_set(fd->sg, fd->sdev);
 	/* If the device is claimed by smq_conv, smqsg_wait() then refuses the command. */
-	if (!READ_ONCE(fd->sg->depth.claimed) && !atomic_read(&fd->sg->depth.waiting))
-		got = smqsg_reserve_some(fd, want);
-	/* Pairs with smqsg_still_shares(): at least one of the two sees what the other wrote. */
-	smp_mb__after_atomic();
-	if (got && !READ_ONCE(fd->depth.shares))
-		smqsg_enter(fd);
-	return got;
+	return !READ_ONCE(fd->sg->depth.claimed) && !atomic_read(&fd->sg->depth.waiting) &&
+	       smqsg_reserve_some(fd, 1);
 }
 
 /**
@@ -184,45 +178,31 @@ void smqsg_kick(struct smqsg_dev *sg)
 	mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 }
 
-/* Whether a file has commands waiting or in flight. If not, removes it from the sharers. */
-static bool smqsg_still_shares(struct smqsg_fd *fd)
-{
-	lockdep_assert_held(&fd->sg->lock);
-	if (fd->wait.queued || atomic_read(&fd->depth.inflight))
-		return true;
-	WRITE_ONCE(fd->depth.shares, false);
-	/* Pairs with smqsg_reserve(): at least one of the two sees what the other wrote. */
-	smp_mb();
-	if (atomic_read(&fd->depth.inflight)) {
-		WRITE_ONCE(fd->depth.shares, true);
-		return true;
-	}
-	smqsg_del_sharer(fd);
-	return false;
-}
-
 /**
  * smqsg_share() - how many places each file gets while several files want them
  * @sg: the node, with smqsg_dev.lock held
  * @sdev: its device
  *
- * Each call checks only some of the files that share, and later calls check the others: so each
- * dispatched command costs the same, however many files share.
+ * Each call looks at some of the open files only, and later calls at the others: so each dispatched
+ * command costs the same, however many files are open.
  *
  * Return: the depth divided by the number of sharers, at least 1. Sharers are the files with
- * commands waiting or in flight. If there are more than SMQSG_SHARERS, files that became idle also
- * count until a call checks them.
+ * commands waiting or in flight. If more than SMQSG_SHARERS files are open, a file whose commands
+ * are in flight counts, or no longer counts, once a call has looked at it.
  */
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev)
 {
-	unsigned int i, some = min_t(unsigned int, sg->wait.nr_sharers, SMQSG_SHARERS);
-	struct smqsg_fd *fd;
+	struct smqsg_fd *fd, *first = NULL;
+	unsigned int i;
 
 	lockdep_assert_held(&sg->lock);
-	for (i = 0; i < some; i++) {
-		fd = list_first_entry(&sg->wait.sharers, struct smqsg_fd, wait.sharer);
-		if (smqsg_still_shares(fd))
-			list_move_tail(&fd->wait.sharer, &sg->wait.sharers);
+	for (i = 0; i < SMQSG_SHARERS; i++) {
+		fd = list_first_entry_or_null(&sg->files, struct smqsg_fd, sibling);
+		if (!fd || fd == first)
+			break;
+		first = first ?: fd;
+		smqsg_set_shares(fd, fd->wait.queued || smqsg_inflight_of(fd));
+		list_move_tail(&fd->sibling, &sg->files);
 	}
 	return max(READ_ONCE(sdev->queue_depth) / max(sg->wait.nr_sharers, 1U), 1U);
 }
@@ -245,7 +225,7 @@ static void smqsg_enqueue(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool
 	}
 	if (first)
 		list_move(&fd->wait.sibling, &sg->wait.files);
-	smqsg_add_sharer(fd);
+	smqsg_set_shares(fd, true);
 	atomic_inc(&sg->depth.waiting);
 }
 
@@ -337,20 +317,15 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 		ret = smqsg_wait_refused(fd);
 	if (!ret) {
 		smqsg_enqueue(fd, waiter, first);
-		/*
-		 * Pairs with smqsg_unreserve() and smqsg_release(): the last place may have become
-		 * free meanwhile.
-		 */
+		/* Pairs with smqsg_kick_waiting(): the last place may be free meanwhile. */
 		smp_mb__after_atomic();
-		if (!first)
-			smqsg_unkeep(sg);
 		/*
 		 * Done under the lock: once the lock is dropped, the waiter may end and its file be
 		 * closed. With @first the caller is the dispatcher: it need not be started.
 		 */
 		if (first)
 			sg->wait.sleep = true;
-		if (!first && atomic_read(&sg->depth.inflight) < (int)smqsg_limit(sg, fd->sdev))
+		if (!first && (int)smqsg_inflight(sg) < (int)smqsg_limit(sg, fd->sdev))
 			mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, 0);
 		else
 			queue_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
@@ -423,7 +398,7 @@ static struct smqsg_fd *smqsg_next(struct smqsg_dev *sg, unsigned int share)
 
 	lockdep_assert_held(&sg->lock);
 	list_for_each_entry(fd, &sg->wait.files, wait.sibling)
-		if (atomic_read(&fd->depth.inflight) < (int)share)
+		if (smqsg_inflight_of(fd) < (int)share)
 			return fd;
 	return list_first_entry_or_null(&sg->wait.files, struct smqsg_fd, wait.sibling);
 }
@@ -448,7 +423,7 @@ static bool smqsg_dispatch_one(struct smqsg_dev *sg)
 		waiter = list_first_entry(&fd->wait.queue, struct smqsg_waiter, entry);
 		got = smqsg_wait_error(sg, waiter);
 		if (!got) {
-			want = max_t(int, share - atomic_read(&fd->depth.inflight), 1);
+			want = max_t(int, share - smqsg_inflight_of(fd), 1);
 			got = smqsg_reserve_some(fd, min(want, waiter->want));
 		}
 	}
@@ -525,26 +500,53 @@ static void smqsg_dispatch(struct work_struct *work)
 		mod_delayed_work(smqsg_send_wq, &sg->wait.dispatch, SMQSG_LOOK);
 	else if (atomic_read(&sg->depth.waiting))
 		queue_delayed_work(smqsg_send_wq, &sg->wait.dispatch,
-				   atomic_read(&sg->depth.inflight) ? SMQSG_LOOK : 1);
+				   smqsg_inflight(sg) ? SMQSG_LOOK : 1);
 	/* Last: this may drop the last reference to the device. */
 	if (sdev)
 		scsi_device_put(sdev);
 }
 
 /**
- * smqsg_depth_init() - sets up the queues of a node, without their expiry
- * @sg: the node
+ * smqsg_depth_open() - sets up the depth of a file, and its queue of waiting commands
+ * @fd: the file
+ *
+ * Return: 0 or -ENOMEM. May sleep.
  */
-void smqsg_depth_init(struct smqsg_dev *sg)
+int smqsg_depth_open(struct smqsg_fd *fd)
 {
-	INIT_LIST_HEAD(&sg->wait.files);
-	INIT_LIST_HEAD(&sg->wait.scans);
-	INIT_LIST_HEAD(&sg->wait.sharers);
-	INIT_DELAYED_WORK(&sg->wait.dispatch, smqsg_dispatch);
+	INIT_LIST_HEAD(&fd->wait.queue);
+	fd->wait.turn = SMQSG_NO_SLOT;
+	fd->depth.own = fd->sg->depth.own;
+	fd->depth.inflight = alloc_percpu_gfp(int, GFP_KERNEL_ACCOUNT);
+	return fd->depth.inflight ? 0 : -ENOMEM;
 }
 
 /**
- * smqsg_depth_exit() - stops the node's dispatcher, when the node is freed
+ * smqsg_depth_close() - frees what smqsg_depth_open() allocated
+ * @fd: the file
+ */
+void smqsg_depth_close(struct smqsg_fd *fd)
+{
+	free_percpu(fd->depth.inflight);
+}
+
+/**
+ * smqsg_depth_init() - sets up the depth of a node and its queues, without their expiry
+ * @sg: the node
+ *
+ * Return: 0 or -ENOMEM. May sleep.
+ */
+int smqsg_depth_init(struct smqsg_dev *sg)
+{
+	INIT_LIST_HEAD(&sg->wait.files);
+	INIT_LIST_HEAD(&sg->wait.scans);
+	INIT_DELAYED_WORK(&sg->wait.dispatch, smqsg_dispatch);
+	sg->depth.own = alloc_percpu(struct smqsg_own_count);
+	return sg->depth.own ? 0 : -ENOMEM;
+}
+
+/**
+ * smqsg_depth_exit() - stops the node's dispatcher and frees its counters, when the node is freed
  * @sg: the node; no file is open
  *
  * May sleep as long as the dispatcher sleeps for a tag. The removal of the request queue waits for
@@ -553,4 +555,5 @@ void smqsg_depth_init(struct smqsg_dev *sg)
 void smqsg_depth_exit(struct smqsg_dev *sg)
 {
 	cancel_delayed_work_sync(&sg->wait.dispatch);
+	free_percpu(sg->depth.own);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Queue depth: places in flight, and waiting for them. Reservations are in reserve.h.
+ * Queue depth: commands in flight, and waiting for places. place.h has what each command does.
  */
 #ifndef SMQSG_DEPTH_H
 #define SMQSG_DEPTH_H
@@ -27,13 +27,25 @@ struct task_struct;
 #define SMQSG_NO_SLOT		U32_MAX
 
 /**
- * struct smqsg_dev_depth - places of a device
- * @inflight: commands of all files in flight, and places in @kept. Atomic: any CPU reserves and
- *	releases
+ * struct smqsg_own_count - commands of a node that were sent on its own queue, and ended, on a CPU
+ * @sent: how many were sent on this CPU, modulo 2^32
+ * @ended: how many ended on this CPU, or were not sent after all
+ *
+ * A command may end on another CPU, so only the sums over all CPUs mean something.
+ */
+struct smqsg_own_count {
+	unsigned int sent;
+	unsigned int ended;
+};
+
+/**
+ * struct smqsg_dev_depth - commands of a device in flight
+ * @places: commands of all files on the device's queue, and places that were reserved for commands
+ *	to be sent. Atomic: any CPU reserves and releases
  * @waiting: number of entries in all files' queues. Atomic: the end of a command reads it without
  *	smqsg_dev.lock
- * @slow_path: @waiting, @yield and @claimed as one word. While it is not 0, smqsg_reserve() calls
- *	smqsg_reserve_slow()
+ * @slow_path: @waiting, @yield and @claimed as one word. While it is not 0, each command reserves a
+ *	place
  * @yield: not 0 while a place is left free for block I/O, see depth.c. Written without a lock: a
  *	stale value costs a command its turn once
  * @claimed: not 0 while smq_conv has claimed the device: commands of the node are refused; see
@@ -41,16 +53,12 @@ struct task_struct;
  * @yield_until: the jiffies at which @yield expires
  * @yield_seen: the value of sdev->iorequest_cnt when @yield was last set
  * @restarts: the last value of sdev->restarts that was not 0. Written without a lock, as @yield
- * @keep: how many places a CPU may keep. Written without a lock: at worst it is the value for an
- *	earlier queue depth
- * @kept: for each CPU: places of ended commands, kept for the CPU's next commands. Those need not
- *	write @inflight, whose cache line all CPUs share. Atomic: any CPU may free all kept
- *	places. While @slow_path is not 0 no place is added
+ * @own: commands on the node's own queue
  *
- * Lives in the node, in a cache line of its own, which each reservation reads.
+ * Lives in the node, in a cache line of its own, which each command reads.
  */
 struct smqsg_dev_depth {
-	atomic_t inflight;
+	atomic_t places;
 	union {
 		struct {
 			atomic_t waiting;
@@ -62,21 +70,20 @@ struct smqsg_dev_depth {
 	unsigned long yield_until;
 	unsigned int yield_seen;
 	int restarts;
-	unsigned int keep;
-	atomic_t __percpu *kept;
+	struct smqsg_own_count __percpu *own;
 };
 
 /**
- * struct smqsg_fd_depth - places of a file
- * @inflight: commands of the file in flight. Atomic: any CPU reserves and releases
- * @shares: the file is in smqsg_dev_wait.sharers. Written under smqsg_dev.lock; a reservation reads
- *	it without the lock, after it has raised @inflight
+ * struct smqsg_fd_depth - commands of a file in flight
+ * @own: as smqsg_dev_depth.own of its node
+ * @inflight: for each CPU: commands that were sent there, less those that ended there, with places
+ *	that were reserved
  *
  * Lives in the file. A command in flight keeps its file open.
  */
 struct smqsg_fd_depth {
-	atomic_t inflight;
-	bool shares;
+	struct smqsg_own_count __percpu *own;
+	int __percpu *inflight;
 };
 
 /**
@@ -86,10 +93,7 @@ struct smqsg_fd_depth {
  * @scans: the same files, by struct smqsg_fd_wait.scan. The file that @expire scans next comes
  *	first. Under smqsg_dev.lock
  * @nr_files: the number of files in @files; under smqsg_dev.lock
- * @sharers: files that have waiting commands, or had commands in flight when smqsg_share() last
- *	looked at them, by struct smqsg_fd_wait.sharer. The file that smqsg_share() looks at next
- *	comes first. Under smqsg_dev.lock
- * @nr_sharers: the number of files in @sharers; under smqsg_dev.lock
+ * @nr_sharers: the number of files with smqsg_fd_wait.shares; under smqsg_dev.lock
  * @refused: how many commands have been refused with EAGAIN. Atomic: written without a lock
  * @spare: the request that @dispatch has slept for, or NULL. The next grant() that cannot allocate
  *	a request takes it. Only @dispatch, and each grant() that it calls, use @spare,
@@ -106,7 +110,6 @@ struct smqsg_dev_wait {
 	struct list_head files;
 	struct list_head scans;
 	unsigned int nr_files;
-	struct list_head sharers;
 	unsigned int nr_sharers;
 	atomic_t refused;
 	struct request *spare;
@@ -125,7 +128,7 @@ struct smqsg_dev_wait {
  *	SMQSG_NO_SLOT
  * @sibling: in smqsg_dev_wait.files while @queued is not 0
  * @scan: in smqsg_dev_wait.scans likewise
- * @sharer: in smqsg_dev_wait.sharers while smqsg_fd_depth.shares
+ * @shares: the file has commands waiting, or had commands in flight when smqsg_share() last looked
  *
  * Under smqsg_dev.lock. Lives in the file; a waiter keeps its file open.
  */
@@ -136,7 +139,7 @@ struct smqsg_fd_wait {
 	u32 turn;
 	struct list_head sibling;
 	struct list_head scan;
-	struct list_head sharer;
+	bool shares;
 };
 
 /**
@@ -174,8 +177,9 @@ struct smqsg_waiter {
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
 
-unsigned int smqsg_reserve_slow(struct smqsg_fd *fd, unsigned int want);
-void smqsg_kept_wanted(struct smqsg_dev *sg);
+unsigned int smqsg_inflight(const struct smqsg_dev *sg);
+int smqsg_inflight_of(const struct smqsg_fd *fd);
+bool smqsg_reserve(struct smqsg_fd *fd);
 void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
 bool smqsg_wait_full(const struct smqsg_fd *fd);
@@ -185,10 +189,11 @@ int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 bool smqsg_unwait(struct smqsg_waiter *waiter);
 void smqsg_dequeue(struct smqsg_waiter *waiter);
 int smqsg_wait_error(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter);
-void smqsg_enter(struct smqsg_fd *fd);
 void smqsg_leave(struct smqsg_fd *fd);
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
-void smqsg_depth_init(struct smqsg_dev *sg);
+int smqsg_depth_open(struct smqsg_fd *fd);
+void smqsg_depth_close(struct smqsg_fd *fd);
+int smqsg_depth_init(struct smqsg_dev *sg);
 void smqsg_depth_exit(struct smqsg_dev *sg);
 
 #endif /* SMQSG_DEPTH_H */

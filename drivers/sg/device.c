@@ -12,7 +12,6 @@
 
 #include "checked.h"
 #include "expire.h"
-#include "kept.h"
 #include "sg.h"
 
 #define SMQSG_MINORS	32768
@@ -226,7 +225,6 @@ static void smqsg_dev_release(struct device *dev)
 	smqsg_expire_exit(sg);
 	smqsg_pool_exit(sg);
 	smqsg_own_exit(sg);
-	smqsg_kept_exit(sg);
 	ida_free(&smqsg_ida, sg->index);
 	kfree(sg);
 }
@@ -298,13 +296,13 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	sg = kzalloc(sizeof(*sg), GFP_KERNEL);
 	if (!sg)
 		return -ENOMEM;
-	ret = smqsg_kept_init(sg) ?: smqsg_pool_init(sg, sdev) ?:
+	ret = smqsg_depth_init(sg) ?: smqsg_pool_init(sg, sdev) ?:
 	      ida_alloc_max(&smqsg_ida, SMQSG_MINORS - 1, GFP_KERNEL);
 	if (ret < 0) {
 		sdev_printk(KERN_ERR, sdev, "smq_sg: no smqsg node: %s\n",
 			    ret == -ENOSPC ? "all 32768 minors are taken" : "no memory");
 		smqsg_pool_exit(sg);
-		smqsg_kept_exit(sg);
+		smqsg_depth_exit(sg);
 		kfree(sg);
 		return ret;
 	}
@@ -313,7 +311,6 @@ static int SMQ_INTERFACE_FN(smqsg_add, class_dev)
 	spin_lock_init(&sg->lock);
 	INIT_LIST_HEAD(&sg->files);
 	init_waitqueue_head(&sg->closed);
-	smqsg_depth_init(sg);
 	smqsg_expire_init(sg);
 	smqsg_poll_init(sg);
 	smqsg_own_init(sg);

@@ -6,8 +6,6 @@
 #include <scsi/scsi_eh.h>
 
 #include "batch.h"
-#include "straight.h"
-#include "reserve.h"
 #include "end.h"
 
 /* Returns the result of a command that did not end with GOOD, and stores its sense. */
@@ -29,6 +27,7 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 	if (!scmd->sense_len)
 		return result;
 	result |= SMQ_SG_RESULT_SENSE;
+	*(u32 *)&status->sense_key = 0;
 	if (scsi_normalize_sense(scmd->sense_buffer, scmd->sense_len, &sense)) {
 		status->sense_key = sense.sense_key;
 		status->asc = sense.asc;
@@ -41,100 +40,73 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 
 SMQ_URING_TASK_FN(smqsg_slot_task_work, smqsg_slot_post_cqe)
 
-/* Makes a poller, task work or the submitter post the CQE of a slot that was run alone. */
-static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct smqsg_fd *fd)
+/* Makes a poller, the submitter or task work post the CQE of a slot that was run alone. */
+static __always_inline void smqsg_slot_alone_ended(struct smqsg_io *io, struct smqsg_fd *fd,
+						   bool polled)
 {
-	int cqe_by = atomic_read(&io->cqe_by);
-
-	if (unlikely(cqe_by == SMQSG_CQE_POLLER))
+	if (unlikely(polled))
 		smqsg_poll_ended(&fd->polled.ended, io->ioucmd);
-	/* If the submitter of a straight issue is still in its call, it posts the CQE. */
-	else if (cqe_by == SMQSG_CQE_TASK_WORK ||
-		 atomic_xchg(&io->cqe_by, SMQSG_CQE_ENDED) != SMQSG_CQE_UNDECIDED)
+	/* This is the submitter, which is sending the command at this moment. */
+	else if (READ_ONCE(io->submitter) == current && in_task())
+		WRITE_ONCE(io->submitter, NULL);
+	else
 		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_task_work);
 }
 
 /*
- * The rest of a command's end: lets the slot be run again, then tells the submitter.
- * smqsg_slot_end() copies @fd, @batch and @slot from @io before it writes the status: otherwise the
- * compiler would read them twice, because it cannot know that the status does not overlap @io.
+ * The rest of a command's end: sets the status, lets the slot be run again, then tells the
+ * submitter.
  */
-static __always_inline void smqsg_slot_finish(struct smqsg_io *io, struct smqsg_fd *fd,
-					      struct smqsg_batch *batch, u32 slot, int result)
+static __always_inline void smqsg_slot_finish(struct smqsg_io *io, struct smqsg_fd *fd, int result,
+					      u32 resid, bool polled)
 {
-	clear_bit_unlock(slot, fd->slots.busy);
+	struct smqsg_batch *batch = io->batch;
+	u32 slot = io->slot;
+	struct smq_sg_status *status = smqsg_status(fd, slot);
 
-	smqsg_release(fd, 1);
+	/* Without sense: key, code, qualifier and length are one word. */
+	if (!(result & SMQ_SG_RESULT_SENSE) || result < 0)
+		*(u32 *)&status->sense_key = 0;
+	status->runs++;
+	status->result = result;
+	status->resid = resid;
+	smqsg_slot_give_back(&fd->slots, slot);
 	if (batch) {
 		smqsg_batch_end(batch, io, result);
 	} else {
 		io->result = result;
-		smqsg_slot_alone_ended(io, fd);
+		smqsg_slot_alone_ended(io, fd, polled);
 	}
 }
 
-static __always_inline void smqsg_slot_result(struct smq_sg_status *status, int result, u32 resid)
+/* smqsg_origin.good of slots. Any context. */
+void smqsg_slot_good(struct smqsg_io *io, struct request *rq)
 {
-	status->runs++;
-	status->result = result;
-	status->resid = resid;
+	const struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	bool polled = rq->cmd_flags & REQ_POLLED;
+	struct smqsg_fd *fd = io->fd;
+	u32 resid = scmd->resid_len;
+
+	smqsg_request_good(io, fd, rq);
+	smqsg_slot_finish(io, fd, 0, resid, polled);
 }
 
-/* The end of a command that did not end with GOOD. */
-static noinline void smqsg_slot_ended_badly(struct smqsg_io *io, struct request *rq,
-					    blk_status_t error, bool own)
-{
-	struct smq_sg_status *status = smqsg_status(io->fd, io->slot);
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	int result = smqsg_slot_failed(io, status, scmd, error);
-
-	if (own)
-		smqsg_idle_forget(&io->idle, io->fd, rq);
-	smqsg_slot_result(status, result, scmd->resid_len);
-	smqsg_slot_finish(io, io->fd, io->batch, io->slot, result);
-}
-
-/*
- * The end of a slot's request. @own: it is one of the node's own queue; a compile-time constant.
- */
-static __always_inline enum rq_end_io_ret smqsg_slot_end_as(struct request *rq, blk_status_t error,
-							    bool own)
+/* smqsg_origin.end of slots. Any context. */
+SMQ_END_IO(smqsg_slot_end, rq, error)
 {
 	struct smqsg_io *io = rq->end_io_data;
 	struct smqsg_fd *fd = io->fd;
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	struct smqsg_batch *batch = io->batch;
+	bool polled = rq->cmd_flags & REQ_POLLED;
 	u32 resid = scmd->resid_len;
-	u32 slot = io->slot;
-	struct smq_sg_status *status = smqsg_status(fd, slot);
-	int failed = scmd->result | (__force int)error;
-	enum rq_end_io_ret ret = RQ_END_IO_FREE;
+	enum rq_end_io_ret ret;
+	int result = 0;
 
-	if (own)
-		smqsg_straight_ended(fd);
-	/* Clear key, code, qualifier and length of the sense: they are one word. */
-	*(u32 *)&status->sense_key = 0;
-	if (unlikely(failed)) {
-		smqsg_slot_ended_badly(io, rq, error, own);
-		return ret;
-	}
-	if (own)
-		ret = smqsg_idle_ended(&io->idle, fd, rq, false);
-	smqsg_slot_result(status, 0, resid);
-	smqsg_slot_finish(io, fd, batch, slot, 0);
+	if (scmd->result || error)
+		result = smqsg_slot_failed(io, smqsg_status(fd, io->slot), scmd, error);
+	ret = smqsg_request_ended(io, fd, rq, result);
+	smqsg_slot_finish(io, fd, result, resid, polled);
 	return ret;
-}
-
-/* rq->end_io of a slot's request of the device's queue. Any context. */
-SMQ_END_IO(smqsg_slot_end, rq, error)
-{
-	return smqsg_slot_end_as(rq, error, false);
-}
-
-/* rq->end_io of a slot's request of the node's own queue. Any context. */
-SMQ_END_IO(smqsg_slot_end_own, rq, error)
-{
-	return smqsg_slot_end_as(rq, error, true);
 }
 
 /**

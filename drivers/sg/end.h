@@ -9,39 +9,50 @@
 #include <smq/compat.h>
 #include <smq/uring.h>
 
+#include "place.h"
 #include "straight.h"
 #include "take.h"
 
-/* rq->end_io of a slot's request: of the device's queue, of the node's own queue. */
+void smqsg_slot_good(struct smqsg_io *io, struct request *rq);
 SMQ_END_IO(smqsg_slot_end, rq, error);
-SMQ_END_IO(smqsg_slot_end_own, rq, error);
-
 void smqsg_slot_end_unsent(struct smqsg_io *io, int error);
 
 /*
- * Keeps the request of a command that has ended, if it ended with GOOD: otherwise error handling
- * may have changed it. Called before the command's struct can be used again. Returns what the
- * request's end_io returns. Any context.
+ * The first part of smqsg_origin.good: keeps the request, or frees it. Called before the command's
+ * struct can be used again. Any context.
  */
-static __always_inline enum rq_end_io_ret smqsg_idle_ended(struct smqsg_idle *idle,
-							   struct smqsg_fd *fd, struct request *rq,
-							   bool failed)
+static __always_inline void smqsg_request_good(struct smqsg_io *io, struct smqsg_fd *fd,
+					       struct request *rq)
 {
-	if (likely(!failed) && likely(smqsg_idle_keep(idle, &fd->pool, rq)))
-		return RQ_END_IO_NONE;
-	smqsg_idle_forget(idle, fd, rq);
-	return RQ_END_IO_FREE;
+	smqsg_straight_ended(fd);
+	if (unlikely(!smqsg_idle_keep(&io->idle, &fd->pool, rq))) {
+		smqsg_idle_forget(&io->idle, fd, rq);
+		blk_mq_free_request(rq);
+	}
+	smqsg_kick_waiting(fd->sg);
 }
 
-/* Called by the end_io of a request of either queue; returns as smqsg_idle_ended(). Any context. */
-static __always_inline enum rq_end_io_ret smqsg_request_ended(struct smqsg_io *io,
-							      struct smqsg_fd *fd,
-							      struct request *rq, bool failed)
+/*
+ * The first part of smqsg_origin.end: keeps a request of the own queue that ended with GOOD (after
+ * an error, error handling may have changed it), and gives back the command's place. Returns what
+ * the request's end_io returns. Any context.
+ */
+static inline enum rq_end_io_ret smqsg_request_ended(struct smqsg_io *io, struct smqsg_fd *fd,
+						     struct request *rq, bool failed)
 {
-	if (rq->q == fd->q)
+	enum rq_end_io_ret ret = RQ_END_IO_NONE;
+
+	if (rq->q == fd->q) {
+		smqsg_release(fd);
 		return RQ_END_IO_FREE;
+	}
 	smqsg_straight_ended(fd);
-	return smqsg_idle_ended(&io->idle, fd, rq, failed);
+	if (failed || !smqsg_idle_keep(&io->idle, &fd->pool, rq)) {
+		smqsg_idle_forget(&io->idle, fd, rq);
+		ret = RQ_END_IO_FREE;
+	}
+	smqsg_count_out(fd);
+	return ret;
 }
 
 /* Where the SQE that runs a slot stores the pointer to its struct smqsg_io. */

@@ -15,7 +15,6 @@
 #include "cancel.h"
 #include "expire.h"
 #include "io.h"
-#include "kept.h"
 #include "poll.h"
 #include "run.h"
 #include "sg.h"
@@ -95,10 +94,8 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	mutex_init(&fd->setup);
 	smqsg_pool_open(fd);
 	smqsg_v3_open(fd);
-	INIT_LIST_HEAD(&fd->wait.queue);
-	fd->wait.turn = SMQSG_NO_SLOT;
 	smqsg_buffers_init(&fd->buffers);
-	ret = smqsg_ios_init(fd);
+	ret = smqsg_depth_open(fd) ?: smqsg_ios_init(fd);
 	if (ret)
 		goto out_free;
 	ret = smqsg_batch_pool_init(fd);
@@ -110,7 +107,6 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	ret = -EBUSY;
 	if (READ_ONCE(sg->depth.claimed))
 		goto out_detach;
-	smqsg_keep_set(sg, fd->sdev);
 	fd->slots.list = smqsg_bioless_list(fd->sdev);
 	ret = scsi_autopm_get_device(fd->sdev);
 	if (ret)
@@ -133,6 +129,7 @@ out_batches:
 out_pool:
 	smqsg_ios_exit(fd);
 out_free:
+	smqsg_depth_close(fd);
 	kfree(fd);
 	return ret;
 }
@@ -151,6 +148,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_detach(sg, fd);
 	/* After the detach: until then a removal may call smqsg_v3_device_removed(). */
 	smqsg_v3_release(fd);
+	smqsg_depth_close(fd);
 	put_device(&sg->dev);
 	kfree(fd);
 	return 0;
@@ -229,7 +227,7 @@ static void smqsg_show_fdinfo(struct seq_file *m, struct file *file)
 	share = smqsg_share(sg, fd->sdev);
 	spin_unlock(&sg->lock);
 	seq_printf(m, "slots:\t%u\ninflight:\t%d\nwaiting:\t%u\nshare:\t%u\npool:\t%u\n",
-		   smqsg_slots(&fd->slots), atomic_read(&fd->depth.inflight), waiting, share,
+		   smqsg_slots(&fd->slots), max(smqsg_inflight_of(fd), 0), waiting, share,
 		   smqsg_pool_idle_of(fd));
 }
 

@@ -16,6 +16,23 @@
 
 struct smqsg_batch;
 struct smqsg_cmd;
+struct smqsg_io;
+struct smqsg_send;
+
+/**
+ * struct smqsg_origin - what differs between slots, ad hoc commands, and SG_IO and write()
+ * @fill: gives a request the command and its data; cannot fail
+ * @good: the end of a request of the node's own queue that ended with GOOD. Its token has been
+ *	given back, and its end counted. Keeps or frees the request. Any context
+ * @end: end_io of any other end
+ *
+ * A constant, so that the compiler inlines @fill.
+ */
+struct smqsg_origin {
+	void (*fill)(struct smqsg_io *io, struct request *rq, const struct smqsg_send *send);
+	void (*good)(struct smqsg_io *io, struct request *rq);
+	rq_end_io_fn *end;
+};
 
 /**
  * struct smqsg_adhoc - an ad hoc command
@@ -68,14 +85,14 @@ struct smqsg_adhoc {
  * @slot: number of the slot
  * @result: as smq_sg_status.result
  * @flags: SMQ_SG_RUN_*
- * @token: token in the device's budget, from the last time that the command was sent on the node's
- *	own queue; below 0 if it got none
+ * @token: the last token in the device's budget; below 0 if it had none yet
+ * @origin: its kind, while its request is one of the node's own queue
+ * @submitter: the task that is sending the run of a slot, and will post the CQE itself if the run
+ *	ends meanwhile in this task; NULL otherwise. Only that task compares it with itself, so a
+ *	plain pointer is enough. NULL on return if the run has ended so
  * @lba: the LBA of a run with SMQ_SG_RUN_LBA
  * @buffer_index: the index of a run's buffer, until the slot is taken
  * @buffer: the buffer of a run with SMQ_SG_RUN_BUFFER, referenced until the command has ended
- * @cqe_by: SMQSG_CQE_*: which code posts the CQE of a slot run alone: a poller; task work; or for a
- *	straight issue the submitter or the command's end, whichever is later. Atomic: an exchange
- *	decides which is later. Set for each such run
  * @waiter: used while the command waits for its turn
  * @bio: for the command's data
  * @data: the data of a command that is not in a slot
@@ -100,12 +117,13 @@ struct smqsg_io {
 	s32 result;
 	u32 flags;
 	int token;
+	const struct smqsg_origin *origin;
+	struct task_struct *submitter;
 	u64 lba;
 	union {
 		u32 buffer_index;
 		struct smqsg_buffer *buffer;
 	};
-	atomic_t cqe_by;
 	struct smqsg_waiter waiter;
 	struct bio bio;
 	struct smqsg_data data;
@@ -114,15 +132,6 @@ struct smqsg_io {
 		struct smqsg_slot buffer_slot;
 		struct smqsg_adhoc adhoc;
 	};
-};
-
-/* smqsg_io.cqe_by */
-enum {
-	SMQSG_CQE_TASK_WORK,
-	SMQSG_CQE_POLLER,
-	SMQSG_CQE_UNDECIDED,	/* being submitted, and not ended yet */
-	SMQSG_CQE_SUBMITTED,	/* submitted before it ended: its end posts the CQE */
-	SMQSG_CQE_ENDED,	/* ended while being submitted: the submitter posts it */
 };
 
 /* The largest number of commands that a pool keeps. */

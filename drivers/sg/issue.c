@@ -123,9 +123,9 @@ void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *
 }
 
 /* How a slot's command is sent that is taken already. */
-static __always_inline struct smqsg_send smqsg_slot_send(struct smqsg_slot *slot, u32 varied,
-							 blk_mq_req_flags_t flags, blk_opf_t polled,
-							 struct io_uring_cmd *ioucmd)
+static __always_inline struct smqsg_send smqsg_slot_how(struct smqsg_slot *slot, u32 varied,
+							blk_mq_req_flags_t flags, blk_opf_t polled,
+							struct io_uring_cmd *ioucmd)
 {
 	return (struct smqsg_send) {
 		.opf = smqsg_slot_op(slot) | polled,
@@ -137,62 +137,68 @@ static __always_inline struct smqsg_send smqsg_slot_send(struct smqsg_slot *slot
 }
 
 /**
- * smqsg_slot_issue_plain() - smqsg_slot_issue() on the device's queue
+ * smqsg_slot_send_slowly() - smqsg_slot_send() of a command that waits, or needs the device's queue
  * @io: the run
  * @flags: see struct smqsg_send
  * @polled: REQ_POLLED or 0
  * @ioucmd: see struct smqsg_send
  *
- * Return: as smqsg_send_plain(). Process context.
+ * Return: as smqsg_send_slowly(). Process context.
  */
-int smqsg_slot_issue_plain(struct smqsg_io *io, blk_mq_req_flags_t flags, blk_opf_t polled,
+int smqsg_slot_send_slowly(struct smqsg_io *io, blk_mq_req_flags_t flags, blk_opf_t polled,
 			   struct io_uring_cmd *ioucmd)
 {
 	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
-	const struct smqsg_send send = smqsg_slot_send(slot, io->flags, flags, polled, ioucmd);
+	const struct smqsg_send send = smqsg_slot_how(slot, io->flags, flags, polled, ioucmd);
 
-	return smqsg_send_plain(io, io->fd, &smqsg_slot_origin, &send);
+	return smqsg_send_slowly(io, io->fd, &smqsg_slot_origin, &send);
 }
 
 /**
- * smqsg_slot_issue_granted() - sends the command of a slot that was run alone, and has waited
+ * smqsg_slot_send_placed() - sends the command of a slot that has waited, and has a place
  * @io: the run
+ * @polled: REQ_POLLED or 0
+ * @ioucmd: see struct smqsg_send
  *
- * Return: as smqsg_send_plain(). Process context.
+ * Return: as smqsg_send_placed(). Process context.
  */
-int smqsg_slot_issue_granted(struct smqsg_io *io)
+int smqsg_slot_send_placed(struct smqsg_io *io, blk_opf_t polled, struct io_uring_cmd *ioucmd)
 {
-	blk_opf_t polled = smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0;
 	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
-	const struct smqsg_send send = smqsg_slot_send(slot, io->flags, 0, polled, io->ioucmd);
+	const struct smqsg_send send = smqsg_slot_how(slot, io->flags, 0, polled, ioucmd);
 
-	return smqsg_slot_issue(io, io->fd, &send);
+	return smqsg_send_placed(io, io->fd, &smqsg_slot_origin, &send);
 }
 
 /**
- * smqsg_slot_issue_alone() - smqsg_slot_issue() for a run that is not part of a batch
+ * smqsg_slot_send_alone() - smqsg_slot_send() for a run that is neither polled nor part of a batch
  * @io: the run
  * @fd: the file
  * @slot: the slot
  * @varied: the run's SMQ_SG_RUN_*
  *
- * Return: as smqsg_slot_issue(), or 1: the command ended before this function returned, and the
+ * Return: as smqsg_slot_send(), or 1: the command ended before this function returned, and the
  * caller posts its CQE, without task work. Process context.
  */
-int smqsg_slot_issue_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
-			   u32 varied)
+int smqsg_slot_send_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
+			  u32 varied)
 {
-	const struct smqsg_send send = smqsg_slot_send(slot, varied, BLK_MQ_REQ_NOWAIT, 0, NULL);
+	const struct smqsg_send send = smqsg_slot_how(slot, varied, BLK_MQ_REQ_NOWAIT, 0, NULL);
+	/*
+	 * The command's task work runs in this task: so @io lives as long as the task is here. If a
+	 * thread of io_uring sends the command for the task, it does not.
+	 */
+	bool by_task = smq_uring_task(io->ioucmd) == current;
 	int ret;
 
-	atomic_set(&io->cqe_by, SMQSG_CQE_UNDECIDED);
-	ret = smqsg_slot_issue(io, fd, &send);
-	if (unlikely(ret)) {
-		atomic_set(&io->cqe_by, SMQSG_CQE_TASK_WORK);
+	WRITE_ONCE(io->submitter, by_task ? current : NULL);
+	ret = smqsg_slot_send(io, fd, &send);
+	if (!by_task)
 		return ret;
-	}
-	/* If the command had not ended yet, its end posts the CQE, and @io may be gone already. */
-	return atomic_xchg(&io->cqe_by, SMQSG_CQE_SUBMITTED) != SMQSG_CQE_UNDECIDED;
+	if (!ret && !io->submitter)
+		return 1;
+	WRITE_ONCE(io->submitter, NULL);
+	return ret;
 }
 
 /**

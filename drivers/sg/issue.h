@@ -8,10 +8,11 @@
 #include <linux/blkdev.h>
 
 #include "bioless.h"
+#include "budget.h"
 #include "cdb.h"
 #include "straight.h"
 #include "end.h"
-#include "reserve.h"
+#include "place.h"
 
 /**
  * struct smqsg_send - how a command is sent
@@ -31,25 +32,11 @@ struct smqsg_send {
 	blk_mq_req_flags_t flags;
 };
 
-/**
- * struct smqsg_origin - what differs between slots, ad hoc commands, and SG_IO and write()
- * @fill: gives a request the command and its data; cannot fail
- * @end: end_io of a request of the device's queue
- * @end_own: end_io of a request of the node's own queue
- *
- * A constant, so that the compiler inlines @fill.
- */
-struct smqsg_origin {
-	void (*fill)(struct smqsg_io *io, struct request *rq, const struct smqsg_send *send);
-	rq_end_io_fn *end;
-	rq_end_io_fn *end_own;
-};
-
-int smqsg_slot_issue_plain(struct smqsg_io *io, blk_mq_req_flags_t flags, blk_opf_t polled,
+int smqsg_slot_send_slowly(struct smqsg_io *io, blk_mq_req_flags_t flags, blk_opf_t polled,
 			   struct io_uring_cmd *ioucmd);
-int smqsg_slot_issue_granted(struct smqsg_io *io);
-int smqsg_slot_issue_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
-			   u32 varied);
+int smqsg_slot_send_placed(struct smqsg_io *io, blk_opf_t polled, struct io_uring_cmd *ioucmd);
+int smqsg_slot_send_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
+			  u32 varied);
 int smqsg_io_wait(struct smqsg_io *io, u32 slot, unsigned long timeout,
 		  void (*grant)(struct smqsg_waiter *waiter, int got));
 int smqsg_io_granted(struct smqsg_io *io, int got, int (*issue)(struct smqsg_io *io));
@@ -106,15 +93,17 @@ static __always_inline bool smqsg_send_maps(const struct smqsg_send *send)
 }
 
 /*
- * Sends a command on the node's own queue. Returns false if that has no request for it, or if the
- * device takes no command now.
+ * Sends a command on the node's own queue. @placed: a place is reserved for it, and given back if
+ * it is sent; a compile-time constant. Returns false if there is no token or no request for it, or
+ * if the device takes no command now. Process context.
  */
 static __always_inline bool smqsg_send_own(struct smqsg_io *io, struct smqsg_fd *fd,
 					   const struct smqsg_origin *origin,
-					   const struct smqsg_send *send)
+					   const struct smqsg_send *send, bool placed)
 {
 	struct request_queue *own = READ_ONCE(fd->own);
 	struct request *rq;
+	int token;
 
 	if (unlikely(!own))
 		return false;
@@ -123,21 +112,32 @@ static __always_inline bool smqsg_send_own(struct smqsg_io *io, struct smqsg_fd 
 	rq = smqsg_own_request(io, fd, own, send->opf);
 	if (unlikely(!rq))
 		return false;
+	token = smqsg_token_take(fd->sdev, io->token);
+	if (unlikely(token < 0))
+		goto out_request;
+	io->token = token;
+	smqsg_count_sent(fd);
+	/* Before the command can end: its end finds no other place taken that is free. */
+	if (placed)
+		smqsg_count_places(fd, -1);
+	io->origin = origin;
 	origin->fill(io, rq, send);
-	rq->end_io = origin->end_own;
-	if ((send->opf & REQ_POLLED) &&
-	    unlikely(!smqsg_poll_on(&fd->polled, send->ioucmd, rq)))
-		goto unsent;
-	if (likely(smqsg_straight_issue(fd, rq, &io->token)))
+	rq->end_io = origin->end;
+	if ((send->opf & REQ_POLLED) && unlikely(!smqsg_poll_on(&fd->polled, send->ioucmd, rq)))
+		smqsg_token_put(fd->sdev, token);
+	else if (likely(smqsg_straight_issue(fd, rq, token)))
 		return true;
-unsent:
+	if (placed)
+		smqsg_count_places(fd, 1);
+	smqsg_count_out(fd);
+out_request:
 	smqsg_own_unsent(io, fd, rq);
 	return false;
 }
 
 /*
- * Sends a command on the device's queue. Returns 0 or an errno: -EAGAIN: no tag, or the queue is
- * frozen; -ENODEV; -EOPNOTSUPP: no poll queue.
+ * Sends a command on the device's queue, with a place that is reserved for it. Returns 0 or an
+ * errno: -EAGAIN: no tag, or the queue is frozen; -ENODEV; -EOPNOTSUPP: no poll queue.
  */
 static __always_inline int smqsg_send_plain(struct smqsg_io *io, struct smqsg_fd *fd,
 					    const struct smqsg_origin *origin,
@@ -155,6 +155,38 @@ static __always_inline int smqsg_send_plain(struct smqsg_io *io, struct smqsg_fd
 	rq->end_io = origin->end;
 	blk_execute_rq_nowait(rq, false);
 	return 0;
+}
+
+/*
+ * Sends a command for which a place is reserved: with a token instead, or on the device's queue.
+ * Returns 0: sent, and the command may have ended already; or as smqsg_send_plain(), and the caller
+ * keeps the place.
+ */
+static __always_inline int smqsg_send_placed(struct smqsg_io *io, struct smqsg_fd *fd,
+					     const struct smqsg_origin *origin,
+					     const struct smqsg_send *send)
+{
+	if (smqsg_send_own(io, fd, origin, send, true))
+		return 0;
+	return smqsg_send_plain(io, fd, origin, send);
+}
+
+/*
+ * Sends a command that could not be sent with a token alone. Returns as smqsg_send_placed(), or
+ * -EAGAIN also if there is no place.
+ */
+static __always_inline int smqsg_send_slowly(struct smqsg_io *io, struct smqsg_fd *fd,
+					     const struct smqsg_origin *origin,
+					     const struct smqsg_send *send)
+{
+	int ret;
+
+	if (!smqsg_reserve(fd))
+		return -EAGAIN;
+	ret = smqsg_send_placed(io, fd, origin, send);
+	if (ret)
+		smqsg_unreserve(fd, 1);
+	return ret;
 }
 
 /* smqsg_origin.fill of slots. */
@@ -180,8 +212,8 @@ static __always_inline void smqsg_slot_fill_request(struct smqsg_io *io, struct 
 
 static const struct smqsg_origin smqsg_slot_origin = {
 	.fill = smqsg_slot_fill_request,
+	.good = smqsg_slot_good,
 	.end = smqsg_slot_end,
-	.end_own = smqsg_slot_end_own,
 };
 
 static __always_inline blk_opf_t smqsg_slot_op(const struct smqsg_slot *slot)
@@ -190,15 +222,15 @@ static __always_inline blk_opf_t smqsg_slot_op(const struct smqsg_slot *slot)
 }
 
 /*
- * Sends a slot's command, for which a place is reserved. Returns 0: sent, and the command may have
- * ended already; or as smqsg_send_plain().
+ * Sends the command of a slot that is taken. Returns 0: sent, and the command may have ended
+ * already; or as smqsg_send_slowly().
  */
-static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd *fd,
-					    const struct smqsg_send *send)
+static __always_inline int smqsg_slot_send(struct smqsg_io *io, struct smqsg_fd *fd,
+					   const struct smqsg_send *send)
 {
-	if (likely(smqsg_send_own(io, fd, &smqsg_slot_origin, send)))
+	if (smqsg_is_open(fd) && likely(smqsg_send_own(io, fd, &smqsg_slot_origin, send, false)))
 		return 0;
-	return smqsg_slot_issue_plain(io, send->flags, send->opf & REQ_POLLED, send->ioucmd);
+	return smqsg_slot_send_slowly(io, send->flags, send->opf & REQ_POLLED, send->ioucmd);
 }
 
 /**
@@ -208,15 +240,15 @@ static __always_inline int smqsg_slot_issue(struct smqsg_io *io, struct smqsg_fd
  * @number: the slot's number
  * @send: how it is to be sent, @send->slot from smqsg_slot_find(), @send->varied what
  *	smqsg_run_vary() returned; @send->opf is REQ_POLLED or 0
- * @alone: true: the submitter runs one slot, and reserves its place here. False, for a batch: the
- *	caller has reserved a place and started a plug. A compile-time constant
+ * @alone: true: the submitter runs one slot. False: a batch, and the caller has started a plug. A
+ *	compile-time constant
  *
  * Used for every run that has not waited. Compiled into each caller.
  *
  * Return: 0: sent, and the command may have ended already. 1, if @alone: sent and ended, and the
  * caller posts the CQE. -EAGAIN: no place or no tag, and the slot is still taken. Another errno as
- * described at struct smq_sg_run: the slot is not taken, and its status has the error. On an error
- * a place that was reserved here is given back. Process context.
+ * described at struct smq_sg_run: the slot is not taken, and its status has the error. Process
+ * context.
  */
 static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd *fd, u32 number,
 					    struct smqsg_send *send, bool alone)
@@ -225,19 +257,13 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 
 	if (unlikely(ret))
 		return ret;
-	if (alone && unlikely(!smqsg_reserve(fd, 1)))
-		return -EAGAIN;
 	if (alone && !send->opf) {
-		ret = smqsg_slot_issue_alone(io, fd, send->slot, send->varied);
+		ret = smqsg_slot_send_alone(io, fd, send->slot, send->varied);
 	} else {
 		send->opf |= smqsg_slot_op(send->slot);
-		ret = smqsg_slot_issue(io, fd, send);
+		ret = smqsg_slot_send(io, fd, send);
 	}
-	if (likely(ret >= 0))
-		return ret;
-	if (alone)
-		smqsg_unreserve(fd, 1);
-	if (ret != -EAGAIN)
+	if (unlikely(ret < 0 && ret != -EAGAIN))
 		smqsg_slot_drop(io, ret);
 	return ret;
 }

@@ -5,14 +5,16 @@
 #include <linux/blk-mq.h>
 #include <linux/blkdev.h>
 #include <linux/delay.h>
-#include <linux/sbitmap.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
 
 #include "bioless.h"
+#include "budget.h"
 #include "checked.h"
+#include "io.h"
 #include "own.h"
+#include "place.h"
 #include "sg.h"
 #include "work.h"
 
@@ -56,20 +58,6 @@ static int smqsg_own_get_budget(struct request_queue *q)
 	if (token < 0)
 		blk_mq_delay_run_hw_queues(q, SMQSG_OWN_RETRY);
 	return token;
-}
-
-/* Runs what the mid-layer would run for others when a command ends, as scsi_run_queue_async(). */
-static noinline void smqsg_own_run_others(struct scsi_device *sdev)
-{
-	int old;
-
-	if (scsi_target(sdev)->single_lun || !list_empty(&sdev->host->starved_list)) {
-		kblockd_schedule_work(&sdev->requeue_work);
-		return;
-	}
-	old = atomic_read(&sdev->restarts);
-	if (old && atomic_cmpxchg(&sdev->restarts, old, 0) == old)
-		blk_mq_run_hw_queues(sdev->request_queue, true);
 }
 
 /*
@@ -118,6 +106,7 @@ static noinline void smqsg_own_complete_slowly(struct request *rq)
 static void smqsg_own_complete(struct request *rq)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct smqsg_io *io = rq->end_io_data;
 	struct scsi_device *sdev = scmd->device;
 	struct Scsi_Host *shost = sdev->host;
 	bool recovery;
@@ -141,17 +130,19 @@ static void smqsg_own_complete(struct request *rq)
 	atomic_inc(&sdev->iodone_cnt);
 	scmd->flags = 0;
 	rq->bio = NULL;
-	if (likely(sdev->budget_map.map))
-		sbitmap_put(&sdev->budget_map, scmd->budget_token);
+	smqsg_count_ended(io->fd);
+	sbitmap_put(&sdev->budget_map, scmd->budget_token);
 	scmd->budget_token = -1;
-	/* Pairs with scsi_mq_get_budget(): it finds the place, or restarts is seen here. */
+	/*
+	 * Pairs with scsi_mq_get_budget(): it finds the token, or restarts is seen here. Also the
+	 * barrier before smqsg_kick_waiting().
+	 */
 	smp_mb__after_atomic();
-	/* Before end_io, which drops the command's reference to the device's queue. */
+	/* Before the end drops the command's reference to the device's queue. */
 	if (unlikely(atomic_read(&sdev->restarts) || !list_empty(&shost->starved_list) ||
 		     scsi_target(sdev)->single_lun))
-		smqsg_own_run_others(sdev);
-	if (smq_rq_end_io(rq, BLK_STS_OK) == RQ_END_IO_FREE)
-		blk_mq_free_request(rq);
+		smqsg_budget_run_others(sdev);
+	io->origin->good(io, rq);
 }
 
 /*

@@ -6,7 +6,6 @@
 #include <linux/jiffies.h>
 #include <linux/module.h>
 
-#include "kept.h"
 #include "poll.h"
 #include "sg.h"
 #include "work.h"

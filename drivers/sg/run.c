@@ -14,11 +14,17 @@
 #include "refuse.h"
 #include "run.h"
 
+static int smqsg_slot_send_granted(struct smqsg_io *io)
+{
+	return smqsg_slot_send_placed(io, smq_uring_polled(io->ioucmd) ? REQ_POLLED : 0,
+				      io->ioucmd);
+}
+
 /* smqsg_waiter.grant of a slot that waited. */
 static void smqsg_slot_grant(struct smqsg_waiter *waiter, int got)
 {
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
-	int ret = smqsg_io_granted(io, got, smqsg_slot_issue_granted);
+	int ret = smqsg_io_granted(io, got, smqsg_slot_send_granted);
 
 	if (ret)
 		smqsg_slot_end_unsent(io, ret);
@@ -152,8 +158,6 @@ static __always_inline int smqsg_slot_run(struct smqsg_fd *fd, struct io_uring_c
 	}
 	io->batch = NULL;
 	io->ioucmd = ioucmd;
-	atomic_set(&io->cqe_by, issue_flags & IO_URING_F_IOPOLL ? SMQSG_CQE_POLLER :
-		   SMQSG_CQE_TASK_WORK);
 	*smqsg_slot_pdu(ioucmd) = io;
 	if (unlikely(smqsg_sqe_is_varied(ioucmd, sqe, issue_flags)))
 		return smqsg_slot_run_as(io, fd, READ_ONCE(sqe->slot),

@@ -2,11 +2,11 @@
 /*
  * smq_sg: nodes and their open files, whose structs embed the data of each subject.
  *
- * Each scsi_device has a node (struct smqsg_dev), each open file a struct smqsg_fd. A command is in
- * flight from the reservation of its place (reserve.h) to the place's release; reservations never
- * exceed the device's depth. A command without a place waits in its file's queue, until the
- * dispatcher reserves a place for it and calls smqsg_waiter.grant, or until its waiting ends: its
- * deadline has passed, it is cancelled, its task ends, or its device is removed or claimed.
+ * Each scsi_device has a node (struct smqsg_dev), each open file a struct smqsg_fd. A command is
+ * in flight from when it gets a token of the device's budget, or a place (place.h), until it ends.
+ * One without either waits in its file's queue, until the dispatcher reserves a place for it and
+ * calls smqsg_waiter.grant, or until its waiting ends: its deadline has passed, it is cancelled,
+ * its task ends, or its device is removed or claimed.
  */
 #ifndef SMQSG_H
 #define SMQSG_H
@@ -54,7 +54,7 @@ struct smqsg_fd;
  * @exclusive: a file is open with O_EXCL; under @lock
  * @stats_off: the queue's statistics were turned off by the node's attribute; under @lock
  * @closed: opens that wait for files to be closed; woken when a file is closed or @sdev is removed
- * @depth: places in flight
+ * @depth: commands in flight
  * @lock: protects @files, @sdev, and the fields of embedded structs that are described as under it,
  *	such as the queues of all files. Taken in process context only: open, close, waiters, work
  *	items; never by a command's end
@@ -103,7 +103,7 @@ struct smqsg_stack;
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @pool: its idle requests
- * @depth: places in flight
+ * @depth: commands in flight
  * @polled: its polled commands, in the cache line of @depth: the end of a polled command writes
  *	both
  * @wait: its waiting commands

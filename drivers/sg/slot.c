@@ -84,8 +84,7 @@ static int smqsg_slots_alloc(struct smqsg_fd *fd, u32 count)
 {
 	fd->slots.array = kvcalloc(count, sizeof(*fd->slots.array), GFP_KERNEL_ACCOUNT);
 	/* In cache lines of its own: each command writes it, on any CPU that uses the file. */
-	fd->slots.busy = kvzalloc(ALIGN(BITS_TO_LONGS(count) * sizeof(long), SMP_CACHE_BYTES),
-				  GFP_KERNEL_ACCOUNT);
+	fd->slots.busy = kvzalloc(ALIGN(count, SMP_CACHE_BYTES), GFP_KERNEL_ACCOUNT);
 	fd->slots.status = smqsg_status_alloc(smqsg_status_size(count, fd->slots.status_stride));
 	if (fd->slots.array && fd->slots.busy && fd->slots.status)
 		return 0;
@@ -370,7 +369,7 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	ret = smqsg_slot_make(fd, number, desc, &slot, &buffer, field);
 	if (ret)
 		return ret;
-	if (test_and_set_bit_lock(number, fd->slots.busy)) {
+	if (!smqsg_slot_try(&fd->slots, number)) {
 		pr_debug("slot %u: in flight\n", number);
 		return -EBUSY;
 	}
@@ -380,7 +379,7 @@ static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	if (buffer)
 		buffer->users++;
 	fd->slots.array[number] = slot;
-	clear_bit_unlock(number, fd->slots.busy);
+	smqsg_slot_give_back(&fd->slots, number);
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 #ifndef SMQSG_SLOT_H
 #define SMQSG_SLOT_H
 
+#include <linux/atomic.h>
 #include <linux/types.h>
 #include <uapi/scsi/smq_sg.h>
 
@@ -28,7 +29,7 @@ struct vm_area_struct;
  * @lba_bits: smqsg_lba_bits() of @cdb
  * @unused: makes the size a cache line
  *
- * Read and written only by the context that has taken its bit in smqsg_fd_slots.busy.
+ * Read and written only by the context that has set its byte in smqsg_fd_slots.busy.
  */
 struct smqsg_slot {
 	u8 cdb[SMQ_SG_MAX_CDB];
@@ -50,9 +51,9 @@ static_assert(sizeof(struct smqsg_slot) == 64);
 /**
  * struct smqsg_fd_slots - slots of a file
  * @array: @nr slots
- * @busy: a bit per slot, set while the slot's run waits or is in flight, or while the slot is being
- *	filled. Atomic: the submitter takes it (acquire), the command's end gives it back
- *	(release). In cache lines of its own
+ * @busy: a byte per slot, set while the slot's run waits or is in flight, or while the slot is
+ *	being filled. Set by exchange (full barrier), cleared by the command's end (release). In
+ *	cache lines of its own
  * @status: the mapped array, whose elements are @status_stride bytes apart. Like @array and @busy
  *	it is charged to the memory cgroup of the task that calls SMQ_SG_SETUP: nothing else bounds
  *	the memory of all files
@@ -67,7 +68,7 @@ static_assert(sizeof(struct smqsg_slot) == 64);
  */
 struct smqsg_fd_slots {
 	struct smqsg_slot *array;
-	unsigned long *busy;
+	u8 *busy;
 	void *status;
 	unsigned int status_stride;
 	unsigned int sense_size;
@@ -86,6 +87,19 @@ static inline u32 smqsg_slots(const struct smqsg_fd_slots *file)
 {
 	/* Pairs with smqsg_ioctl_setup(). */
 	return smp_load_acquire(&file->nr);
+}
+
+/* Sets a slot's byte; false: it is set already. */
+static __always_inline bool smqsg_slot_try(struct smqsg_fd_slots *file, u32 number)
+{
+	return !xchg(&file->busy[number], 1);
+}
+
+/* Clears a slot's byte: the slot can be filled or run again. */
+static __always_inline void smqsg_slot_give_back(struct smqsg_fd_slots *file, u32 number)
+{
+	/* Pairs with the exchange: whoever sets it next sees the slot and its status. */
+	smp_store_release(&file->busy[number], 0);
 }
 
 #endif /* SMQSG_SLOT_H */

@@ -4,13 +4,13 @@
  * the LLD's doorbell.
  */
 #include <linux/blk-mq.h>
-#include <linux/sbitmap.h>
 #include <linux/slab.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
 #include <smq/compat.h>
 
+#include "budget.h"
 #include "straight.h"
 #include "work.h"
 
@@ -81,40 +81,6 @@ static __always_inline bool smqsg_bell_is_due(struct request *rq)
 }
 
 /*
- * Makes the search for the first token of a command begin in another word of the map on each CPU:
- * a command takes its last token again, so each CPU then writes words, and cache lines, of its own.
- */
-static noinline int smqsg_straight_first_token(struct sbitmap *map, struct request_queue *q)
-{
-	if (map->alloc_hint)
-		raw_cpu_write(*map->alloc_hint,
-			      raw_smp_processor_id() % map->map_nr << map->shift);
-	return q->mq_ops->get_budget(q);
-}
-
-/*
- * Takes a token of the device's budget, which enforces the queue depth: @token if that is free.
- * When a bit of an sbitmap is given back, the sbitmap sets it in a second word, "cleared", which
- * its next search reads. The context that clears the bit there gets the token.
- */
-static __always_inline int smqsg_straight_budget(struct scsi_device *sdev, int last)
-{
-	unsigned int token = last;
-	struct request_queue *q = sdev->request_queue;
-	struct sbitmap *map = &sdev->budget_map;
-
-	/*
-	 * The token is out of range if there was none yet (-1), or if the depth was lowered since.
-	 * A blocked device needs get_budget(), because only that unblocks it.
-	 */
-	if (likely(token < READ_ONCE(map->depth) && !atomic_read(&sdev->device_blocked) &&
-		   test_and_clear_bit(token & (BIT(map->shift) - 1),
-				      &map->map[token >> map->shift].cleared)))
-		return token;
-	return last < 0 ? smqsg_straight_first_token(map, q) : q->mq_ops->get_budget(q);
-}
-
-/*
  * Takes a reference to the device's queue for a command, as blk_queue_enter() does: whoever freezes
  * that queue, for a change or before suspend and removal, waits for this command too. Returns false
  * if commands may not be sent now. Called in an RCU section, which quiescing and a change of the
@@ -141,33 +107,30 @@ static __always_inline bool smqsg_straight_enter(struct request_queue *q,
  * smqsg_straight_issue() - sends a request at once
  * @fd: the file
  * @rq: a request of the node's own queue, ready to be sent
- * @last_token: in: the token in the device's budget that the command got last, or below 0; out: the
- *	token that it got now
+ * @token: its token of the device's budget
  *
  * Does what the flush of a plug does, but for one command. If the LLD has a doorbell, it rings when
  * the plug is flushed, once for all commands of the plug.
  *
- * Return: true if the request was sent, or ended with an error: its end_io, which may have been
+ * Return: true if the request was sent, or ended with an error: its end, which may have been
  * called already, calls smqsg_straight_ended(). false: it was not sent, because the device or its
- * host takes no command now: the caller gives it back, and sends the command on the device's queue,
- * which waits. Process context.
+ * host takes no command now, and the token was given back: the caller gives the request back, and
+ * sends the command on the device's queue, which waits. Process context.
  */
-bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int *last_token)
+bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token)
 {
 	struct blk_mq_queue_data bd = { .rq = rq, .last = true };
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
 	struct request_queue *q = fd->q;
-	blk_status_t status = BLK_STS_RESOURCE;
-	int token;
+	blk_status_t status;
 
 	rcu_read_lock();
-	if (unlikely(!smqsg_straight_enter(q, rq->q, fd->sdev)))
-		goto out;
-	token = smqsg_straight_budget(fd->sdev, *last_token);
-	if (unlikely(token < 0))
-		goto out_put;
-	*last_token = token;
+	if (unlikely(!smqsg_straight_enter(q, rq->q, fd->sdev))) {
+		rcu_read_unlock();
+		smqsg_token_put(fd->sdev, token);
+		return false;
+	}
 	scmd->budget_token = token;
 	if (q->mq_ops->commit_rqs)
 		bd.last = !smqsg_bell_is_due(rq);
@@ -178,7 +141,7 @@ bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int *last_tok
 		q->mq_ops->commit_rqs(hctx);
 	if (likely(status == BLK_STS_OK))
 		goto out;
-	/* If queue_rq() did not take the request, it has given the budget back. */
+	/* If queue_rq() did not take the request, it has given the token back. */
 	if (status != BLK_STS_RESOURCE && status != BLK_STS_DEV_RESOURCE) {
 		blk_mq_end_request(rq, status);
 		status = BLK_STS_OK;
@@ -188,7 +151,6 @@ bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int *last_tok
 	WRITE_ONCE(rq->state, MQ_RQ_IDLE);
 	rq->rq_flags &= ~RQF_TIMED_OUT;
 	blk_mq_cleanup_rq(rq);
-out_put:
 	percpu_ref_put(&q->q_usage_counter);
 out:
 	rcu_read_unlock();

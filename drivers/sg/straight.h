@@ -12,10 +12,10 @@
 
 struct request;
 
-bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int *last_token);
+bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token);
 
 /*
- * Called by the end_io of a request that smqsg_straight_issue() has sent: drops its reference to
+ * Called at the end of a request that smqsg_straight_issue() has sent: drops its reference to
  * the device's queue. Any context.
  */
 static __always_inline void smqsg_straight_ended(struct smqsg_fd *fd)

@@ -63,7 +63,7 @@ int smqsg_slot_vary(struct smqsg_io *io, u32 varied)
 /**
  * smqsg_slot_set_error() - sets a slot's status to the reason why it was not run
  * @fd: the file
- * @number: the slot, with its bit in @fd->slots.busy held by the caller
+ * @number: the slot, with its byte in @fd->slots.busy set by the caller
  * @error: an errno, below 0
  *
  * Process context.
@@ -87,7 +87,7 @@ void smqsg_slot_drop(struct smqsg_io *io, int error)
 	smqsg_slot_put_buffer(io);
 	if (error)
 		smqsg_slot_set_error(io->fd, io->slot, error);
-	clear_bit_unlock(io->slot, io->fd->slots.busy);
+	smqsg_slot_give_back(&io->fd->slots, io->slot);
 }
 
 /**
@@ -107,8 +107,8 @@ void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error)
 	if (number >= slots || error == -EBUSY)
 		return;
 	number = array_index_nospec(number, slots);
-	if (test_and_set_bit_lock(number, fd->slots.busy))
+	if (!smqsg_slot_try(&fd->slots, number))
 		return;
 	smqsg_slot_set_error(fd, number, error);
-	clear_bit_unlock(number, fd->slots.busy);
+	smqsg_slot_give_back(&fd->slots, number);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Takes slots for runs: sets a slot's bit in smqsg_fd_slots.busy, and stores the run's own LBA or
+ * Takes slots for runs: sets a slot's byte in smqsg_fd_slots.busy, and stores the run's own LBA or
  * buffer.
  */
 #ifndef SMQSG_TAKE_H
@@ -80,7 +80,7 @@ static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd 
 {
 	int ret;
 
-	if (unlikely(test_and_set_bit_lock(number, fd->slots.busy)))
+	if (unlikely(!smqsg_slot_try(&fd->slots, number)))
 		return -EBUSY;
 	io->slot = number;
 	io->flags = 0;
@@ -96,7 +96,7 @@ static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd 
 	}
 	if (unlikely(ret)) {
 		smqsg_slot_set_error(fd, number, ret);
-		clear_bit_unlock(number, fd->slots.busy);
+		smqsg_slot_give_back(&fd->slots, number);
 	}
 	return ret;
 }

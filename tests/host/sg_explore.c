@@ -17,12 +17,12 @@
  * device is blocked for a while. other: block I/O has a tag for a while, at any time. contended:
  * block I/O waits for a place, at any time. end: one of the commands of taken=N ends, at any time.
  * Options: depth=N: the queue depth. taken=N: commands that do not end have N of the places.
- * keep=1: CPUs keep places. tags=N: how many requests there are; without it as many as tasks.
- * files=N. own=1: the node has a queue of its own. allocs=N: runs may allocate at most N requests.
- * bad=N: the first N commands do not end with GOOD. at_once=N: the first N commands end before
- * queue_rq() returns. refuse=N: the device takes N commands only later. idle=1: every idle request
- * has been idle for too long. migrate=1: after each run its task goes to the other CPU. timer=1:
- * the dispatcher also runs periodically.
+ * tags=N: how many requests there are; without it as many as tasks. files=N. own=1: the node has
+ * a queue of its own. allocs=N: runs may allocate at most N requests. bad=N: the first N
+ * commands do not end with GOOD. at_once=N: the first N commands end before queue_rq() returns.
+ * refuse=N: the device takes N commands only later. idle=1: every idle request has been idle for
+ * too long. migrate=1: after each run its task goes to the other CPU. timer=1: the dispatcher
+ * also runs periodically.
  * A thread for each tag ends the commands; one thread runs the dispatcher. If a run may find no
  * tag, one thread is the scan while a task sleeps for a tag.
  */
@@ -69,7 +69,7 @@ static bool explore_needs_no_step(const void *at)
 	if (IS_IN(at, world.sg.depth.yield) || IS_IN(at, world.sg.depth.yield_until) ||
 	    IS_IN(at, world.sg.depth.yield_seen) || IS_IN(at, world.sg.depth.restarts))
 		return !has_thread(contender);
-	return IS_IN(at, world.sdev.queue_depth) || IS_IN(at, world.sg.depth.keep) ||
+	return IS_IN(at, world.sdev.queue_depth) || IS_IN(at, world.sg.own.q) ||
 	       IS_IN(at, world.sg.depth.claimed) || IS_IN(at, world.hctx) ||
 	       IS_IN(at, world.task) || IS_IN(at, world.signal) || IS_IN(at, world.sg.pool.share) ||
 	       IS_IN(at, world.sdev.budget_map);
@@ -91,15 +91,29 @@ static bool explore_needs_no_step(const void *at)
 		explore_step("after xchg");			\
 		__old;						\
 	})
-#define test_and_set_bit_lock(nr, word)	test_and_set_bit(nr, word)
-#define clear_bit_unlock(nr, word)	clear_bit(nr, word)
+/* All accesses are in order here. */
+#define smp_rmb()			((void)0)
+/* likewise */
+#define smp_mb()			((void)0)
+#define in_task()			true
+#define current				(&world.task[explore_self()])
 #define array_index_nospec(i, size)	(i)
 #define cond_resched()			((void)0)
 #define raw_smp_processor_id()		((u32)world.cpu[explore_self()])
-#define raw_cpu_ptr(kept)		(&(kept)[explore_self() & 1])
-#define per_cpu_ptr(kept, cpu)		(&(kept)[cpu])
-#define for_each_possible_cpu(cpu)	for ((cpu) = 0; (cpu) < 2; (cpu)++)
-#define num_online_cpus()		(set.keep ? 1 : 1024)
+/* All CPUs share a counter: what is explored is when it is read, not where it lies. */
+#define per_cpu_ptr(counter, cpu)	(&(counter)[cpu])
+#define for_each_possible_cpu(cpu)	for ((cpu) = 0; (cpu) < 1; (cpu)++)
+#undef this_cpu_add
+#define this_cpu_add(counter, n) \
+	(explore_step("this_cpu " #counter), (void)((counter) += (n)))
+#undef this_cpu_inc
+#define this_cpu_inc(counter)		this_cpu_add(counter, 1)
+#undef this_cpu_dec
+#define this_cpu_dec(counter)		this_cpu_add(counter, -1)
+#define this_cpu_sub(counter, n)	this_cpu_add(counter, -(n))
+#define raw_cpu_write(at, value)	((void)0)
+#define __clear_bit(nr, word)		((void)0)
+#define scsi_host_in_recovery(shost)	false
 #define percpu_ref_is_dying(ref)	((ref)->dying)
 #define percpu_ref_tryget_live_rcu(ref)	percpu_ref_tryget_live(ref)
 #define blk_queue_pm_only(q)		false
@@ -109,6 +123,8 @@ static bool explore_needs_no_step(const void *at)
 #define blk_mq_cleanup_rq(rq)		((void)0)
 #define blk_mq_end_request(rq, status)	EXPLORE_EXPECT(0)
 #define smqsg_bell_is_due(rq)		false
+#define smqsg_own_needs_mid_layer(scmd, sdev)	((scmd)->result)
+#define smqsg_budget_run_others(sdev)	((void)0)
 #define spin_lock_init(lock)		((void)(lock))
 #define scsi_target(sdev)		(&(struct scsi_target){ false })
 #define smqsg_wq			0
@@ -176,7 +192,7 @@ static struct request *find_tag(struct request_queue *q, blk_opf_t opf)
 		q->q_usage_counter.count++;
 		*tag = (struct tag){ .rq = { .q = q, .cmd_flags = opf, .ref.counter = 1,
 			.mq_hctx = &world.hctx[world.cpu[explore_self()] % HWQS],
-			.rq_flags = SMQ_RQF_OF_TAG } };
+			.rq_flags = SMQ_RQF_OF_TAG }, .scmd.device = &world.sdev };
 		return &tag->rq;
 	}
 	return NULL;
@@ -234,7 +250,23 @@ static void blk_mq_free_request(struct request *rq)
 	put_request(rq);
 }
 
-/* The device has the command. */
+/* The budget: its tokens are all alike here. */
+static int sbitmap_get(struct sbitmap *map)
+{
+	explore_step("sbitmap_get");
+	if (world.tokens == set.depth)
+		return -1;
+	world.tokens++;
+	return 0;
+}
+
+static void sbitmap_put(struct sbitmap *map, unsigned int token)
+{
+	explore_step("sbitmap_put");
+	EXPLORE_EXPECT(world.tokens-- > 0);
+}
+
+/* The device has the command, which has a token. */
 static void start_request(struct request *rq)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
@@ -245,8 +277,7 @@ static void start_request(struct request *rq)
 	world.sdev.iorequest_cnt.counter++;
 	explore_step("queue_rq");
 	EXPLORE_EXPECT(world.allocated[nr] && !world.with_device[nr] && !world.quiet);
-	/* Places bound the commands of this module with the device. */
-	EXPLORE_EXPECT(++world.inflight <= set.depth - set.taken + world.given_back);
+	EXPLORE_EXPECT(++world.inflight <= world.tokens);
 	scmd->result = 0;
 	if (world.bad) {
 		world.bad--;
@@ -255,15 +286,28 @@ static void start_request(struct request *rq)
 	world.with_device[nr] = true;
 }
 
-/* The mid-layer ends the command. */
+static void smqsg_own_complete(struct request *rq);
+
+/* The mid-layer ends the command, of the own queue if it has to. */
+static void smqsg_own_complete_slowly(struct request *rq)
+{
+	sbitmap_put(&world.sdev.budget_map, 0);
+	if (rq->end_io(rq, 0) == RQ_END_IO_FREE)
+		blk_mq_free_request(rq);
+}
+
 static void end_request(struct request *rq)
 {
 	int nr = tag_number(rq);
 
 	world.with_device[nr] = false;
 	world.inflight--;
-	if (rq->end_io(rq, 0) == RQ_END_IO_FREE)
-		blk_mq_free_request(rq);
+	if (rq->q == &world.own) {
+		smqsg_own_complete(rq);
+		return;
+	}
+	world.plain--;
+	smqsg_own_complete_slowly(rq);
 }
 
 /* The mid-layer's functions for straight.c: state of the device, then queuecommand. */
@@ -273,11 +317,14 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 	EXPLORE_EXPECT(hctx == &world.hctx[world.cpu[explore_self()] % HWQS]);
 	if (has_thread(blocker)) {
 		explore_step("state of the device");
-		if (world.blocked)
+		if (world.blocked) {
+			world.tokens--;
 			return BLK_STS_RESOURCE;
+		}
 	}
 	if (world.refusals) {
 		world.refusals--;
+		world.tokens--;
 		return BLK_STS_RESOURCE;
 	}
 	start_request(bd->rq);
@@ -288,24 +335,32 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 	return BLK_STS_OK;
 }
 
-static int get_budget(struct request_queue *q)
+static const struct blk_mq_ops mq_ops = { .queue_rq = queue_rq };
+
+static bool can_be_dispatched(int nr)
 {
-	return 0;
+	return world.queued[nr] && world.tokens < set.depth && !world.blocked;
 }
 
-static const struct blk_mq_ops mq_ops = { .queue_rq = queue_rq, .get_budget = get_budget };
-
-static bool device_is_running(long unused)
+static void dispatch(int nr)
 {
-	return !world.blocked;
+	world.queued[nr] = false;
+	world.tokens++;
+	start_request(&world.tag[nr].rq);
 }
 
-/* The block layer sends a request later if the device is blocked. */
+/* The block layer sends a request later if there is no token, or if the device is blocked. */
 static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 {
-	if (has_thread(blocker))
-		explore_wait(device_is_running, 0, "dispatch");
-	start_request(rq);
+	explore_step("insert");
+	/*
+	 * Places bound the commands of this module on the device's queue. With an own queue there
+	 * may be one more for a moment, for a command that was refused there.
+	 */
+	EXPLORE_EXPECT(++world.plain <= set.depth - set.taken + world.given_back || set.own);
+	world.queued[tag_number(rq)] = true;
+	if (can_be_dispatched(tag_number(rq)))
+		dispatch(tag_number(rq));
 }
 
 #define queue_for_each_hw_ctx(q, at, i)		\
@@ -313,14 +368,13 @@ static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 
 /* io_uring, and what is not explored. */
 
-#define smq_uring_task(ioucmd)		(&world.task)
+#define smq_uring_task(ioucmd)		((ioucmd)->task)
 #define smq_uring_polled(ioucmd)	false
 #define IO_URING_F_IOPOLL		1
 #define smqsg_poll_on(polled, ioucmd, rq)	true
 #define smqsg_poll_ended(ended, ioucmd)	((void)0)
 #define smqsg_buffer_put(buffer)	((void)0)
 #define smqsg_slot_vary(io, varied)	(-EINVAL)
-#define smqsg_straight_first_token(map, q)	((q)->mq_ops->get_budget(q))
 #define smqsg_lba_fits(bits, lba)	(-EINVAL)
 #define smqsg_slot_failed(io, status, scmd, error)	((scmd)->result)
 #define smqsg_batch_end(batch, io, result)	((void)0)
@@ -334,13 +388,13 @@ static void smqsg_slot_fill_request(struct smqsg_io *io, struct request *rq,
 	rq->end_io_data = io;
 }
 
+void smqsg_slot_good(struct smqsg_io *io, struct request *rq);
 SMQ_END_IO(smqsg_slot_end, rq, error);
-SMQ_END_IO(smqsg_slot_end_own, rq, error);
 
 static const struct smqsg_origin smqsg_slot_origin = {
 	.fill = smqsg_slot_fill_request,
+	.good = smqsg_slot_good,
 	.end = smqsg_slot_end,
-	.end_own = smqsg_slot_end_own,
 };
 
 static void post_cqe(struct io_uring_cmd *ioucmd, int result)
@@ -395,7 +449,7 @@ static void runner(int arg)
 		io->fd = fd;
 		io->batch = NULL;
 		io->ioucmd = ioucmd;
-		io->cqe_by.counter = SMQSG_CQE_TASK_WORK;
+		ioucmd->task = current;
 		*smqsg_slot_pdu(ioucmd) = io;
 		ret = smqsg_slot_run_as(io, fd, nr, 0, 0);
 		if (ret != -EIOCBQUEUED) {
@@ -407,7 +461,7 @@ static void runner(int arg)
 		}
 		/* One CQE for each SQE, and the slot can be run again. */
 		EXPLORE_EXPECT(world.cqes[nr] == cqes + 1);
-		EXPLORE_EXPECT(!(world.busy[arg >> 8] >> nr & 1));
+		EXPLORE_EXPECT(!world.busy[arg >> 8][nr]);
 		if (set.migrate)
 			world.cpu[explore_self()] ^= 1;
 	}
@@ -415,15 +469,18 @@ static void runner(int arg)
 
 static bool device_has(long nr)
 {
-	return world.with_device[nr];
+	return world.with_device[nr] || can_be_dispatched(nr);
 }
 
-/* The device: ends the commands of a tag. */
+/* The block layer and the device: dispatch and end the commands of a tag. */
 static void device(int nr)
 {
 	for (;;) {
-		explore_wait(device_has, nr, "completion");
-		end_request(&world.tag[nr].rq);
+		explore_wait(device_has, nr, "dispatch or completion");
+		if (world.with_device[nr])
+			end_request(&world.tag[nr].rq);
+		else
+			dispatch(nr);
 	}
 }
 
@@ -589,6 +646,7 @@ static void ender(int unused)
 {
 	explore_step("a command ends");
 	world.given_back = true;
+	world.tokens--;
 	smqsg_unreserve(&world.fd[0], 1);
 }
 
@@ -611,7 +669,9 @@ static void begin_file(struct smqsg_fd *fd, int nr)
 	fd->sdev = &world.sdev;
 	fd->q = &world.queue;
 	fd->own = set.own ? &world.own : NULL;
-	fd->slots = (struct smqsg_fd_slots){ .array = world.slot[nr], .busy = &world.busy[nr],
+	fd->depth.own = world.count;
+	fd->depth.inflight = world.inflight_of[nr];
+	fd->slots = (struct smqsg_fd_slots){ .array = world.slot[nr], .busy = world.busy[nr],
 		.status = world.status[nr], .status_stride = sizeof(struct smq_sg_status),
 		.nr = SLOTS };
 	for (i = 0; i < SLOTS; i++) {
@@ -631,10 +691,10 @@ static void begin(void)
 	int i;
 
 	world.sg.sdev = &world.sdev;
-	world.sg.depth.kept = world.kept;
+	world.sg.depth.own = world.count;
+	world.sg.own.q = set.own ? &world.own : NULL;
 	INIT_LIST_HEAD(&world.sg.wait.files);
 	INIT_LIST_HEAD(&world.sg.wait.scans);
-	INIT_LIST_HEAD(&world.sg.wait.sharers);
 	INIT_LIST_HEAD(&world.sg.files);
 	world.sg.pool.share = 100;
 	world.sg.pool.tags = &world.kept_tags.tags;
@@ -657,12 +717,13 @@ static void begin(void)
 		INIT_LIST_HEAD(&world.io[i].waiter.entry);
 		world.io[i].token = -1;
 	}
-	world.task.signal = &world.signal;
+	for (i = 0; i < EXPLORE_THREADS; i++)
+		world.task[i].signal = &world.signal;
 	for (i = 0; i < set.files; i++)
 		begin_file(&world.fd[i], i);
-	world.sg.depth.inflight.counter = set.taken;
-	world.fd[0].depth.inflight.counter = set.taken;
-	smqsg_keep_set(&world.sg, &world.sdev);
+	world.sg.depth.places.counter = set.taken;
+	world.inflight_of[0][0] = set.taken;
+	world.tokens = set.taken;
 	world.bad = set.bad;
 	world.at_once = set.at_once;
 	world.refusals = set.refuse;
@@ -689,11 +750,11 @@ static int end_pool(struct smqsg_fd *fd, int kept[HWQS])
 static void end(void)
 {
 	int i, f, idle = 0, hwqs[HWQS] = { 0 };
-	int kept = world.kept[0].counter + world.kept[1].counter;
+	int taken = set.taken - world.given_back;
 
-	/* All places are free, or kept by CPUs; none is lost. */
-	EXPLORE_EXPECT(world.sg.depth.inflight.counter == kept + set.taken - world.given_back);
-	EXPLORE_EXPECT(kept >= 0 && kept <= set.depth);
+	/* All places and tokens are free. */
+	EXPLORE_EXPECT(world.sg.depth.places.counter == taken && world.tokens == taken);
+	EXPLORE_EXPECT(world.count[0].sent == world.count[0].ended);
 	EXPLORE_EXPECT(!world.sg.depth.waiting.counter && !world.inflight);
 	EXPLORE_EXPECT(!world.sg.wait.spare);
 	for (i = 0; i < what.nr; i++) {
@@ -702,9 +763,10 @@ static void end(void)
 				       (what.threads[i].arg >> 4 & 15));
 	}
 	for (f = 0; f < set.files; f++) {
-		EXPLORE_EXPECT(world.fd[f].depth.inflight.counter ==
-			       (f ? 0 : set.taken - world.given_back));
-		EXPLORE_EXPECT(!world.fd[f].wait.queued && !world.busy[f]);
+		EXPLORE_EXPECT(world.inflight_of[f][0] == (f ? 0 : taken));
+		EXPLORE_EXPECT(!world.fd[f].wait.queued);
+		for (i = 0; i < SLOTS; i++)
+			EXPLORE_EXPECT(!world.busy[f][i]);
 		idle += end_pool(&world.fd[f], hwqs);
 	}
 	for (i = 0; i < HWQS; i++)
@@ -721,7 +783,7 @@ static void end(void)
 
 static const struct explore_option options[] = {
 	{ "depth", &set.depth }, { "tags", &set.tags }, { "own", &set.own }, { "bad", &set.bad },
-	{ "at_once", &set.at_once }, { "refuse", &set.refuse }, { "keep", &set.keep },
+	{ "at_once", &set.at_once }, { "refuse", &set.refuse },
 	{ "allocs", &set.allocs }, { "timer", &set.timer }, { "files", &set.files },
 	{ "idle", &set.idle }, { "taken", &set.taken }, { "migrate", &set.migrate },
 };

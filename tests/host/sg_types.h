@@ -30,6 +30,7 @@ typedef int blk_status_t;
 #define SMQ_SG_MAX_CDB		2
 #define SMQ_SG_MAX_SENSE	8
 #define SMQ_SG_RUN_LBA		1
+#define SMQ_SG_RESULT_SENSE	0x10000
 #define SMQ_SG_RUN_BUFFER	2
 #define REQ_OP_DRV_IN		1
 #define REQ_OP_DRV_OUT		2
@@ -76,9 +77,10 @@ struct sbitmap_word {
 	unsigned long cleared;
 };
 
-/* Its depth is 0 here: so each token comes from get_budget(). */
+/* Its depth is 0 here: so each token comes from sbitmap_get(). */
 struct sbitmap {
 	unsigned int depth;
+	unsigned int *alloc_hint;
 	unsigned int shift;
 	struct sbitmap_word *map;
 };
@@ -113,7 +115,6 @@ struct blk_mq_queue_data {
 struct blk_mq_ops {
 	blk_status_t (*queue_rq)(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd);
 	void (*commit_rqs)(struct blk_mq_hw_ctx *hctx);
-	int (*get_budget)(struct request_queue *q);
 };
 
 struct request_queue {
@@ -138,6 +139,9 @@ struct request {
 };
 
 struct scsi_cmnd {
+	struct scsi_device *device;
+	unsigned long state;
+	int flags;
 	int result;
 	u32 resid_len;
 	u32 sense_len;
@@ -163,6 +167,7 @@ struct scsi_device {
 	struct sbitmap budget_map;
 	atomic_t restarts;
 	atomic_t iorequest_cnt;
+	atomic_t iodone_cnt;
 	atomic_t device_blocked;
 };
 
@@ -182,6 +187,7 @@ struct task_struct {
 };
 
 struct io_uring_cmd {
+	struct task_struct *task;
 	char pdu[8] __attribute__((aligned(8)));
 };
 
@@ -208,6 +214,8 @@ struct smqsg_fd;
 struct smqsg_slot;
 struct smqsg_buffer;
 struct smqsg_batch;
+struct smqsg_io;
+struct smqsg_send;
 struct smqsg_cmd;
 struct smqsg_data { int unused; };
 struct smqsg_adhoc { int unused; };
@@ -224,6 +232,9 @@ struct smqsg_dev {
 	struct smqsg_dev_wait wait;
 	struct smqsg_dev_pool pool;
 	struct list_head files;
+	struct {
+		struct request_queue *q;
+	} own;
 };
 
 struct smqsg_fd {
@@ -247,7 +258,6 @@ struct smqsg_fd {
 #define SMQSG_POOL_IDLE		(set.idle ? -1L : 1L)
 #define SMQSG_POOL_SCAN		1
 #define SMQSG_POOL_SCAN_ALL	1
-#define SMQSG_KEEP		32U
 #define SMQSG_SHARERS		16
 #define SMQSG_YIELD		2
 /* Delays: a delay of 1 is a matter of time only; a longer one is a periodic check. */
@@ -266,10 +276,11 @@ static struct {
 	struct smqsg_fd fd[FILES];
 	struct smqsg_slot slot[FILES][SLOTS];
 	struct smq_sg_status status[FILES][SLOTS];
-	unsigned long busy[FILES];
+	u8 busy[FILES][SLOTS];
 	struct smqsg_io io[SLOTS];
 	struct io_uring_cmd ioucmd[SLOTS];
-	atomic_t kept[2];
+	struct smqsg_own_count count[2];
+	int inflight_of[FILES][2];
 	struct Scsi_Host shost;
 	struct scsi_device sdev;
 	struct request_queue queue;	/* the device's */
@@ -286,7 +297,7 @@ static struct {
 	bool blocked;			/* the device takes no command */
 	bool quiet;			/* whoever blocked it relies on that */
 	struct signal_struct signal;
-	struct task_struct task;
+	struct task_struct task[EXPLORE_THREADS];
 	struct tag tag[TAGS];
 	/* io_uring. */
 	bool task_work[SLOTS];		/* the command's task work is queued */
@@ -295,8 +306,11 @@ static struct {
 	/* The block layer. */
 	bool allocated[TAGS];
 	bool with_device[TAGS];
+	bool queued[TAGS];		/* waits for a token on the device's queue */
+	signed char plain;		/* commands that were sent on the device's queue */
 	signed char runs[TAGS];		/* how often the request was started */
-	signed char inflight;		/* commands with the device */
+	signed char inflight;		/* commands with the device, each with a token */
+	signed char tokens;		/* tokens in use */
 	signed char allocs;		/* requests allocated by runs */
 	signed char bad;		/* how many commands will fail */
 	signed char at_once;		/* how many commands will end in queue_rq() */
@@ -305,7 +319,7 @@ static struct {
 } world;
 
 static struct {
-	int depth, tags, own, bad, at_once, refuse, keep, allocs, timer, files, idle, taken;
+	int depth, tags, own, bad, at_once, refuse, allocs, timer, files, idle, taken;
 	int migrate;
 } set = { .depth = 2, .allocs = 100, .files = 1 };
 

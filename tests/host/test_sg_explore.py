@@ -7,32 +7,34 @@ import pytest
 from world import World
 
 SG = "drivers/sg/"
-RESERVE, DEPTH, KEPT = SG + "reserve.h", SG + "depth.c", SG + "kept.c"
+PLACE, DEPTH = SG + "place.h", SG + "depth.c"
 POOL, POOL_C, END = SG + "pool.h", SG + "pool.c", SG + "end.c"
 STRAIGHT, END_H = SG + "straight.c", SG + "end.h"
 ISSUE, ISSUE_H, RUN = SG + "issue.c", SG + "issue.h", SG + "run.c"
 
 WORLD = World("sg", types={
     SG + "slot.h": ["struct smqsg_slot", "struct smqsg_fd_slots"],
-    SG + "depth.h": ["struct smqsg_dev_depth", "struct smqsg_fd_depth", "struct smqsg_dev_wait",
-                     "struct smqsg_fd_wait", "struct smqsg_waiter"],
+    SG + "depth.h": ["struct smqsg_own_count", "struct smqsg_dev_depth", "struct smqsg_fd_depth",
+                     "struct smqsg_dev_wait", "struct smqsg_fd_wait", "struct smqsg_waiter"],
     POOL: ["struct smqsg_idle", "struct smqsg_dev_pool", "struct smqsg_fd_pool"],
     POOL_C: ["struct smqsg_tags"],
-    SG + "io.h": ["struct smqsg_io", "enum"],
-    ISSUE_H: ["struct smqsg_send", "struct smqsg_origin"],
+    SG + "io.h": ["struct smqsg_origin", "struct smqsg_io"],
+    ISSUE_H: ["struct smqsg_send"],
 }, functions={
-    SG + "slot.h": ["smqsg_slots"],
+    SG + "slot.h": ["smqsg_slots", "smqsg_slot_try", "smqsg_slot_give_back"],
     SG + "take.h": ["smqsg_status", "smqsg_slot_put_buffer", "smqsg_slot_find", "smqsg_slot_take"],
     SG + "take.c": ["smqsg_slot_set_error", "smqsg_slot_drop"],
-    KEPT: ["smqsg_keep_set", "smqsg_unkeep"],
-    DEPTH: ["smqsg_limit", "smqsg_yield", "smqsg_kept_wanted", "smqsg_reserve_some",
-            "smqsg_add_sharer", "smqsg_del_sharer", "smqsg_enter", "smqsg_reserve_slow",
-            "smqsg_contended", "smqsg_kick", "smqsg_still_shares", "smqsg_share",
-            "smqsg_enqueue", "smqsg_dequeue", "smqsg_task_ends", "smqsg_wait_error",
-            "smqsg_wait_refused", "smqsg_wait_as", "smqsg_wait", "smqsg_wait_first",
-            "smqsg_next", "smqsg_dispatch_one", "smqsg_sleep_for_request",
-            "smqsg_dispatch_device", "smqsg_dispatch_all", "smqsg_dispatch"],
-    RESERVE: ["smqsg_reserve", "smqsg_unreserve", "smqsg_release"],
+    DEPTH: ["smqsg_limit", "smqsg_yield", "smqsg_inflight_own", "smqsg_inflight",
+            "smqsg_inflight_of", "smqsg_reserve_some", "smqsg_set_shares", "smqsg_reserve",
+            "smqsg_contended", "smqsg_kick", "smqsg_share", "smqsg_enqueue", "smqsg_dequeue",
+            "smqsg_task_ends", "smqsg_wait_error", "smqsg_wait_refused", "smqsg_wait_as",
+            "smqsg_wait", "smqsg_wait_first", "smqsg_next", "smqsg_dispatch_one",
+            "smqsg_sleep_for_request", "smqsg_dispatch_device", "smqsg_dispatch_all",
+            "smqsg_dispatch"],
+    PLACE: ["smqsg_is_open", "smqsg_count_sent", "smqsg_count_ended", "smqsg_kick_waiting",
+            "smqsg_count_out", "smqsg_count_places", "smqsg_unreserve", "smqsg_release"],
+    SG + "budget.h": ["smqsg_token_take"],
+    SG + "budget.c": ["smqsg_token_find", "smqsg_token_put"],
     POOL: ["smqsg_idle_take", "smqsg_idle_keep"],
     POOL_C: ["smqsg_pool_scan_later", "smqsg_pool_scan_soon", "smqsg_pool_set_limits",
              "smqsg_tags_count", "smqsg_tags_hwq", "smqsg_idle_enter", "smqsg_idle_new",
@@ -41,47 +43,47 @@ WORLD = World("sg", types={
              "smqsg_pool_scan_due", "smqsg_pool_scan_file", "smqsg_pool_give_back",
              "smqsg_pool_scan", "smqsg_pool_give_back_all", "smqsg_pool_limit",
              "smqsg_pool_open"],
-    STRAIGHT: ["smqsg_straight_budget", "smqsg_straight_enter", "smqsg_straight_issue"],
+    STRAIGHT: ["smqsg_straight_enter", "smqsg_straight_issue"],
     SG + "straight.h": ["smqsg_straight_ended"],
-    END_H: ["smqsg_idle_ended", "smqsg_slot_pdu", "smqsg_slot_post_cqe"],
-    END: ["smqsg_slot_alone_ended", "smqsg_slot_finish", "smqsg_slot_result",
-          "smqsg_slot_ended_badly", "smqsg_slot_end_as", "smqsg_slot_end", "smqsg_slot_end_own",
+    END_H: ["smqsg_request_good", "smqsg_request_ended", "smqsg_slot_pdu", "smqsg_slot_post_cqe"],
+    END: ["smqsg_slot_alone_ended", "smqsg_slot_finish", "smqsg_slot_good", "smqsg_slot_end",
           "smqsg_slot_end_unsent"],
+    SG + "own.c": ["smqsg_own_complete"],
     ISSUE_H: ["smqsg_request", "smqsg_own_request", "smqsg_send_maps", "smqsg_send_own",
-              "smqsg_send_plain", "smqsg_slot_op", "smqsg_slot_issue", "smqsg_slot_start"],
-    ISSUE: ["smqsg_io_wait", "smqsg_io_granted", "smqsg_own_unsent", "smqsg_slot_send",
-            "smqsg_slot_issue_plain", "smqsg_slot_issue_granted", "smqsg_slot_issue_alone",
+              "smqsg_send_plain", "smqsg_send_placed", "smqsg_send_slowly", "smqsg_slot_op",
+              "smqsg_slot_send", "smqsg_slot_start"],
+    ISSUE: ["smqsg_io_wait", "smqsg_io_granted", "smqsg_own_unsent", "smqsg_slot_how",
+            "smqsg_slot_send_slowly", "smqsg_slot_send_placed", "smqsg_slot_send_alone",
             "smqsg_request_take_spare"],
     SG + "expire.c": ["smqsg_take_expired", "smqsg_grant_expired", "smqsg_end_waiting_of",
                       "smqsg_cancel_slot", "smqsg_cancel"],
-    RUN: ["smqsg_slot_grant", "smqsg_slot_unsent", "smqsg_slot_complete_inline",
-          "smqsg_slot_run_as"],
+    RUN: ["smqsg_slot_send_granted", "smqsg_slot_grant", "smqsg_slot_unsent",
+          "smqsg_slot_complete_inline", "smqsg_slot_run_as"],
 })
 
 
 # See sg_explore.c. allocs: each task needs one new request, and one more after its request was
 # given back; a run beside give-back may need another one.
 @pytest.mark.parametrize("words, least", [
-    ("depth=1 r1 r1", 10000),
-    ("depth=2 keep=1 r2 r1", 20000),
-    ("depth=2 keep=1 taken=1 r1 r1", 10000),        # places that CPUs keep are given back
-    ("depth=2 keep=1 taken=1 r2 r1", 100000),
-    ("depth=1 files=2 r1 r1@1", 10000),
+    ("depth=1 r1 r1", 2000),
+    ("own=1 depth=1 r1 r1", 5000),
+    ("own=1 depth=2 taken=1 r1 r1", 5000),
+    ("depth=1 files=2 r1 r1@1", 2000),
     ("own=1 depth=1 at_once=1 r1 r1", 5000),
     ("own=1 depth=1 refuse=1 r1 r1", 5000),
-    ("depth=1 r1 r1 cancel=1", 20000),
+    ("depth=1 r1 r1 cancel=1", 5000),
     ("depth=1 timer=1 r1 r1 contended", 50000),     # block I/O waits for a place
-    ("own=1 depth=1 timer=1 r1 r1 contended", 100000),
+    ("own=1 depth=1 timer=1 r2 contended", 5000),
     ("depth=1 taken=1 end r1 r1", 10000),
     ("tags=1 r1 r1", 5000),                         # the dispatcher sleeps for a tag
     ("tags=1 r1 other", 500),
     ("tags=1 r1 r1 cancel=1", 20000),
-    ("own=1 depth=2 r2 r2 allocs=2", 20000),
+    ("own=1 depth=2 r2 r2 allocs=2", 10000),
     ("own=1 depth=2 r2 r1 bad=1 allocs=3", 20000),
     ("own=1 depth=2 r3 migrate=1", 100),
-    ("own=1 depth=2 tags=2 r2 collect", 1000),
+    ("own=1 depth=2 tags=2 r2 collect", 500),
     ("own=1 depth=2 tags=2 r3 scan idle=1 migrate=1", 10000),
-    ("own=1 depth=2 tags=2 r2 scans freeze", 30000),    # the own queue can be frozen
+    ("own=1 depth=2 tags=2 r2 scans freeze", 20000),    # the own queue can be frozen
     ("own=1 depth=2 r2 ask", 500),
     ("own=1 depth=2 r1 freeze-device", 200),
     ("own=1 depth=2 r1 block", 200),
@@ -105,26 +107,23 @@ PLANTED = {
 idle->cpu != raw_smp_processor_id() ||
 """.strip("\n"), "0 ||", "own=1 depth=2 r3 migrate=1", "hctx =="),
     "a slot can be run again before its request is stored": (END, """
-        ret = smqsg_idle_ended(&io->idle, fd, rq, false);
-    smqsg_slot_result(status, 0, resid);
-    smqsg_slot_finish(io, fd, batch, slot, 0);
-    return ret;
+    smqsg_request_good(io, fd, rq);
+    smqsg_slot_finish(io, fd, 0, resid, polled);
 """, """
-        smqsg_slot_result(status, 0, resid);
-    smqsg_slot_finish(io, fd, batch, slot, 0);
-    if (own)
-        ret = smqsg_idle_ended(&io->idle, fd, rq, false);
-    return ret;
+    smqsg_slot_finish(io, fd, 0, resid, polled);
+    smqsg_request_good(io, fd, rq);
 """, "own=1 depth=2 r2 r2 allocs=2", ""),
     "an idle request is read and then taken, not atomically": (POOL_C, """
         rq = xchg(&idle->rq, NULL);
 """, """
         WRITE_ONCE(idle->rq, NULL);
 """, "own=1 depth=2 tags=2 r2 collect", ""),
-    "a command that fails still counts its request": (END, """
-    if (own)
-        smqsg_idle_forget(&io->idle, io->fd, rq);
-""", "", "own=1 depth=2 r2 r1 bad=1 allocs=3", USED),
+    "a command that fails still counts its request": (END_H, """
+        smqsg_idle_forget(&io->idle, fd, rq);
+        ret = RQ_END_IO_FREE;
+""", """
+        ret = RQ_END_IO_FREE;
+""", "own=1 depth=2 r2 r1 bad=1 allocs=3", USED),
     "the scan is scheduled before the request is counted": (POOL_C, """
     atomic_inc(&fd->pool.used);
     smqsg_pool_scan_soon(sg);
@@ -135,16 +134,38 @@ idle->cpu != raw_smp_processor_id() ||
     "the share of no file": (POOL_C, """
 max(files + !atomic_read(&fd->pool.used), 1U)
 """.strip(), "(files + !atomic_read(&fd->pool.used))", "own=1 depth=2 r2 ask", "division by zero"),
-    "the end of a command keeps the device's queue": (END, """
-    if (own)
-        smqsg_straight_ended(fd);
-""", "", "own=1 depth=2 r1 freeze-device", WAITS),
+    "the end of a command keeps the device's queue": (END_H, """
+    smqsg_straight_ended(fd);
+    if (unlikely(!smqsg_idle_keep(&io->idle, &fd->pool, rq))) {
+""", """
+    if (unlikely(!smqsg_idle_keep(&io->idle, &fd->pool, rq))) {
+""", "own=1 depth=2 r1 freeze-device", WAITS),
     "a refused command keeps the device's queue": (STRAIGHT, """
-out_put:
+    blk_mq_cleanup_rq(rq);
     percpu_ref_put(&q->q_usage_counter);
 """, """
-out_put:
+    blk_mq_cleanup_rq(rq);
 """, "own=1 depth=1 refuse=1 r1 r1", "q_usage_counter.count"),
+    "a refused command keeps its token": (STRAIGHT, """
+        smqsg_token_put(fd->sdev, token);
+        return false;
+""", """
+        return false;
+""", "own=1 depth=2 r1 freeze-device", WAITS),
+    "a refused command still counts as sent": (ISSUE_H, """
+    smqsg_count_out(fd);
+out_request:
+""", """
+out_request:
+""", "own=1 depth=1 refuse=1 r1 r1", ""),
+    "the end of a command starts no dispatcher": (END_H, """
+        blk_mq_free_request(rq);
+    }
+    smqsg_kick_waiting(fd->sg);
+""", """
+        blk_mq_free_request(rq);
+    }
+""", "own=1 depth=1 r1 r1", WAITS),
     "a command is sent outside the RCU section": (STRAIGHT, """
     status = q->mq_ops->queue_rq(hctx, &bd);
 """, """
@@ -158,49 +179,33 @@ out_put:
 """, """
     q->q_usage_counter.count++;
 """, "own=1 depth=2 r1 freeze-device", "!world.inflight"),
-    "which context posts the CQE is read and then written, not atomically": (ISSUE, """
-    return atomic_xchg(&io->cqe_by, SMQSG_CQE_SUBMITTED) != SMQSG_CQE_UNDECIDED;
+    "a context that is not the submitter leaves the CQE to it": (END, """
+    else if (READ_ONCE(io->submitter) == current && in_task())
 """, """
-    if (atomic_read(&io->cqe_by) != SMQSG_CQE_UNDECIDED)
-        return 1;
-    atomic_set(&io->cqe_by, SMQSG_CQE_SUBMITTED);
-    return 0;
+    else if (READ_ONCE(io->submitter))
 """, "depth=1 r1 r1", WAITS),
     "no check for a place after a command is queued": (DEPTH, """
-        if (!first && atomic_read(&sg->depth.inflight) < (int)smqsg_limit(sg, fd->sdev))
+        if (!first && (int)smqsg_inflight(sg) < (int)smqsg_limit(sg, fd->sdev))
 """, """
         if (0)
 """, "depth=1 r1 r1", WAITS),
-    "the check for waiters comes before the place is given back": (RESERVE, """
-    atomic_sub(count, &fd->depth.inflight);
-    atomic_sub(count, &sg->depth.inflight);
-    /* Pairs with the barrier of smqsg_wait(): at least one sees what the other wrote. */
+    "the check for waiters comes before the place is given back": (PLACE, """
+    smqsg_count_places(fd, -(int)count);
+    /* Pairs with smqsg_wait(). */
     smp_mb__after_atomic();
-    if (unlikely(atomic_read(&sg->depth.waiting)))
-        smqsg_kick(sg);
+    smqsg_kick_waiting(fd->sg);
 """, """
-    bool waits = atomic_read(&sg->depth.waiting);
+    bool waits = atomic_read(&fd->sg->depth.waiting);
 
-    atomic_sub(count, &fd->depth.inflight);
-    atomic_sub(count, &sg->depth.inflight);
+    smqsg_count_places(fd, -(int)count);
     if (waits)
-        smqsg_kick(sg);
+        smqsg_kick(fd->sg);
 """, "depth=1 r1 r1", WAITS),
-    "a CPU keeps a place although a command waits": (RESERVE, """
-    if (unlikely(READ_ONCE(sg->depth.slow_path)))
-        smqsg_kept_wanted(sg);
-""", "", "depth=2 keep=1 taken=1 r1 r1", WAITS),
-    "kept places are read and then taken, not atomically": (KEPT, """
-        kept = atomic_xchg(here, 0);
-""", """
-        kept = atomic_read(here);
-        atomic_set(here, 0);
-""", "depth=2 keep=1 taken=1 r1 r1", ""),
     "a place is checked and then taken, not atomically": (DEPTH, """
-    } while (!atomic_try_cmpxchg(&sg->depth.inflight, &old, old + got));
+    } while (!atomic_try_cmpxchg(&sg->depth.places, &old, old + got));
 """, """
-    } while (atomic_add_return(got, &sg->depth.inflight) == INT_MAX);
-""", "depth=1 taken=1 end r1 r1", "world.inflight <= set.depth"),
+    } while (atomic_add_return(got, &sg->depth.places) == INT_MAX);
+""", "depth=1 taken=1 end r1 r1", "world.plain"),
     "a grant without a request keeps the place": (ISSUE, """
     smqsg_unreserve(io->fd, 1);
     return ret == -EAGAIN ? smqsg_wait_first(io->fd, &io->waiter) : ret;

@@ -360,7 +360,7 @@ def test_batches_of_ten_luns_keep_their_requests(sg_module):
     disk's queue."""
     batch = range(16)
     with host_of("scsi_debug", 10, 192, 1) as host, ExitStack() as stack, on_cpus({0}), \
-            calls("smq_sg", "smqsg_slot_issue_plain") as plain:
+            calls("smq_sg", "smqsg_slot_send_slowly") as plain:
         if plain() is None:
             pytest.skip("this kernel has no kprobes")
         files, area = [], Memory(PAGE)

@@ -3,12 +3,12 @@
 """New requests of the node's own queue, which go straight to a driver. The block layer finds such a
 request in any tag when it times out, and these requests do not exceed the queue depth.
 
-A CPU keeps places for its next commands. Commands of other CPUs can take these places.
+Commands on one CPU leave nothing behind that a command on another CPU would have to wait for.
 """
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -140,9 +140,11 @@ def test_requests_bypass_the_dispatch_lists(way):
         for own, elevator in (("on", "none"), ("on", "mq-deadline"), ("off", "mq-deadline")):
             (lun.queue / "scheduler").write_text(elevator, encoding="ascii")
             mode.write_text(own, encoding="ascii")
-            run_one("sg_io", path)      # asks for the queue
-            wait_for(f"own_queue {own}",
-                     lambda want=own == "on": smqsg.attr(path, "own_queue_exists") == want)
+            # The command asks for the queue; it is created only while a file is open.
+            with sgio.SgDev(path) if own == "on" else nullcontext():
+                run_one("sg_io", path)
+                wait_for(f"own_queue {own}",
+                         lambda want=own == "on": smqsg.attr(path, "own_queue_exists") == want)
             counts = []
             for _ in range(3):
                 before = so_far()
@@ -230,10 +232,10 @@ def test_depth_is_not_exceeded():
         assert max(seen) <= 4 and not smqsg.attr(file.path, "inflight")
 
 
-# Places that CPUs keep.
+# Many CPUs.
 
-def keep_on(path: str, cpu: int, commands: int) -> None:
-    """Runs commands on a CPU. The CPU keeps their places when they end."""
+def run_on(path: str, cpu: int, commands: int) -> None:
+    """Runs commands on a CPU."""
     os.sched_setaffinity(0, {cpu})
     with SlotFile(path, commands) as file:
         file.prepare([command(TUR)] * commands)
@@ -243,13 +245,13 @@ def keep_on(path: str, cpu: int, commands: int) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", ("alone", "batch", "sg_io"))
-def test_places_kept_by_other_cpus_are_used(way):
-    """Places that other CPUs keep do not count as commands in flight, and a submitter that needs
-    all places gets them without waiting."""
+def test_commands_of_other_cpus_take_no_places(way):
+    """Commands of other CPUs that have ended do not count as commands in flight, and a submitter
+    that needs the whole depth gets it without waiting."""
     with disks() as (lun,):
         path = smqsg.node(lun)
         for cpu in sorted(os.sched_getaffinity(0)):
-            assert ended(spawn(lambda at=cpu: keep_on(path, at, TAGS))) == 0
+            assert ended(spawn(lambda at=cpu: run_on(path, at, TAGS))) == 0
             assert not smqsg.attr(path, "inflight")
         with smqsg.slow(LONG), opened(path, TAGS) as file, Ring() as ring:
             if way == "batch":
@@ -268,12 +270,12 @@ def test_places_kept_by_other_cpus_are_used(way):
         assert not smqsg.attr(path, "inflight")
 
 
-def test_kept_places_are_released_when_the_depth_falls():
-    """If CPUs keep more places than a new depth allows, the new depth still is not exceeded."""
+def test_lower_depth_is_not_exceeded():
+    """A new depth is not exceeded, also by commands whose last token is beyond it."""
     with disks() as (lun,):
         path = smqsg.node(lun)
         for cpu in sorted(os.sched_getaffinity(0)):
-            assert ended(spawn(lambda at=cpu: keep_on(path, at, TAGS))) == 0
+            assert ended(spawn(lambda at=cpu: run_on(path, at, TAGS))) == 0
         for depth in (3, 1, 2):
             with smqsg.depth(lun, depth), smqsg.slow(0.05), opened(path, TAGS) as file, \
                     Ring() as ring:

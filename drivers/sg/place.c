@@ -6,7 +6,7 @@
 #include <linux/jiffies.h>
 #include <linux/sched/signal.h>
 
-#include "reserve.h"
+#include "place.h"
 
 /**
  * struct smqsg_sleeper - a task that sleeps for a place
@@ -48,7 +48,7 @@ int smqsg_reserve_wait(struct smqsg_fd *fd, unsigned long timeout)
 	};
 	int ret;
 
-	if (smqsg_reserve(fd, 1))
+	if (smqsg_reserve(fd))
 		return 0;
 	init_completion(&sleeper.done);
 	ret = smqsg_wait(fd, &sleeper.waiter);

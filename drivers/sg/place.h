@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Places in the device's queue depth: what each command does about them.
+ *
+ * A command on the node's own queue has a token of the device's budget, and the budget is as large
+ * as the queue depth: so the token is its place. It needs no other while no command waits. One on
+ * the device's queue gets its token later, in the mid-layer. So a place is reserved for it in
+ * smqsg_dev_depth.places, as for every command while one waits.
+ */
+#ifndef SMQSG_PLACE_H
+#define SMQSG_PLACE_H
+
+#include <linux/percpu.h>
+
+#include "depth.h"
+#include "sg.h"
+
+/* Whether a command may be sent on the own queue without a reservation. Process context. */
+static __always_inline bool smqsg_is_open(const struct smqsg_fd *fd)
+{
+	return likely(!READ_ONCE(fd->sg->depth.slow_path));
+}
+
+/* Counts a command that is about to be sent on the own queue, with a token. Process context. */
+static __always_inline void smqsg_count_sent(struct smqsg_fd *fd)
+{
+	this_cpu_inc(fd->depth.own->sent);
+	this_cpu_inc(*fd->depth.inflight);
+}
+
+/*
+ * Counts the end of a command of the own queue. A full barrier follows before smqsg_kick_waiting().
+ * Any context.
+ */
+static __always_inline void smqsg_count_ended(struct smqsg_fd *fd)
+{
+	this_cpu_dec(*fd->depth.inflight);
+	this_cpu_inc(fd->depth.own->ended);
+}
+
+/*
+ * Starts the dispatcher if commands wait. Called after a command's place became free and a full
+ * barrier, which pairs with that of smqsg_wait(): at least one sees what the other wrote. Any
+ * context.
+ */
+static __always_inline void smqsg_kick_waiting(struct smqsg_dev *sg)
+{
+	if (unlikely(atomic_read(&sg->depth.waiting)))
+		smqsg_kick(sg);
+}
+
+/* A command of the own queue ended without a barrier, or was not sent after all. Any context. */
+static inline void smqsg_count_out(struct smqsg_fd *fd)
+{
+	smqsg_count_ended(fd);
+	/* Pairs with smqsg_wait(). */
+	smp_mb();
+	smqsg_kick_waiting(fd->sg);
+}
+
+/* Counts @more places as reserved. Any context. */
+static __always_inline void smqsg_count_places(struct smqsg_fd *fd, int more)
+{
+	this_cpu_add(*fd->depth.inflight, more);
+	atomic_add(more, &fd->sg->depth.places);
+}
+
+/**
+ * smqsg_unreserve() - gives back places whose commands have not been sent
+ * @fd: the file, which the caller keeps open
+ * @count: how many
+ *
+ * Any context.
+ */
+static __always_inline void smqsg_unreserve(struct smqsg_fd *fd, unsigned int count)
+{
+	smqsg_count_places(fd, -(int)count);
+	/* Pairs with smqsg_wait(). */
+	smp_mb__after_atomic();
+	smqsg_kick_waiting(fd->sg);
+}
+
+/**
+ * smqsg_release() - gives back the place of a command of the device's queue that has ended
+ * @fd: the file, which the caller keeps open
+ *
+ * Called when a command ends, before the mid-layer looks for other commands that want its place.
+ * Any context.
+ */
+static __always_inline void smqsg_release(struct smqsg_fd *fd)
+{
+	if (unlikely(atomic_read(&fd->sdev->restarts)))
+		smqsg_contended(fd);
+	smqsg_unreserve(fd, 1);
+}
+
+int smqsg_reserve_wait(struct smqsg_fd *fd, unsigned long timeout);
+
+#endif /* SMQSG_PLACE_H */
