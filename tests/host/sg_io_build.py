@@ -19,7 +19,7 @@ TIMEOUT = 120
 COMMAND_FILE = (*(f"cmdfile/{name}.c" for name in
                   ("cmdfile", "map", "cdb", "dataset", "pattern", "tag", "expect")), "util.c")
 
-SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 @functools.cache
@@ -31,14 +31,14 @@ def binary(sanitized=False):
 
 
 @functools.cache
-def part(name, *sources, libsmq=()):
-    """Builds a sanitized test program from tests/host/NAME.c, files of sg_io (@sources) and files
+def part(name, *sources, libsmq=(), sanitize=SANITIZE):
+    """Builds a test program, sanitized, from tests/host/NAME.c, files of sg_io (@sources) and files
     of libsmq (@libsmq). Returns its path."""
     OUT.mkdir(parents=True, exist_ok=True)
     out, new = OUT / name, OUT / f"{name}.{os.getpid()}"
     subprocess.run(
         ["cc", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-O1",
-         "-Wno-missing-field-initializers", *SANITIZE, f"-I{SRC}", f"-I{LIBSMQ}",
+         "-Wno-missing-field-initializers", *sanitize, f"-I{SRC}", f"-I{LIBSMQ}",
          f"-I{ROOT}/include/uapi", "-o", new, HERE / f"{name}.c",
          *(SRC / s for s in sources), *(LIBSMQ / s for s in libsmq),
          "-luring", "-lsgutils2", "-ljson-c"],

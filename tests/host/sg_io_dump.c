@@ -30,11 +30,11 @@ int main(int argc, char **argv)
 	for (i = 0; i < file.nr; i++) {
 		c = &file.cmds[i];
 		printf("%u ", c->line);
-		put_hex(c->cdb, c->cdb_len);
+		put_hex(cdb_of(c), c->cdb_len);
 		printf(" %s %u %u %llu %d ", cdb_dir_name(c->dir), c->bytes, c->timeout_ms,
 		       c->at_us, c->cpu);
 		put_hex(c->data, c->data ? c->bytes : 0);
-		printf(" %d %zu\n", cdb_changes_medium(c->cdb, c->cdb_len, c->dir),
+		printf(" %d %zu\n", cdb_changes_medium(cdb_of(c), c->cdb_len, c->dir),
 		       (size_t)c->data % (c->bytes >= 4096 ? 4096 : 512));
 	}
 	cmdfile_free(&file);

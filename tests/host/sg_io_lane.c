@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * sg_io_lane COMMANDS DEPTH ROOM TARGETS: runs a lane of sg_io replay on a path that takes ROOM
+ * sg_io_lane COMMANDS DEPTH ROOM TARGETS PASSES: runs a lane of sg_io replay on a path that takes ROOM
  * commands.
  * Results come in the worst order: first the refusals of all commands that found no room, then the
  * end of another command, after which all refused commands seem to have room again.
@@ -54,11 +54,13 @@ int main(int argc, char **argv)
 	static struct run run = { .engine = &engine };
 	static struct worker w;
 	static struct target targets[64];
+	struct plan_options opt = { .mode = PLAN_MAX };
 	struct cmdfile file = {};
+	struct plan *plan;
 	unsigned int i, wrong = 0, nr;
 
-	if (argc != 5)
-		errx(2, "COMMANDS DEPTH ROOM TARGETS");
+	if (argc != 6)
+		errx(2, "COMMANDS DEPTH ROOM TARGETS PASSES");
 	file.nr = strtoul(argv[1], NULL, 10);
 	run.depth = strtoul(argv[2], NULL, 10);
 	room = strtoul(argv[3], NULL, 10);
@@ -76,7 +78,9 @@ int main(int argc, char **argv)
 			.cdb_len = 6, .cpu = CPU_ANY, .line = i + 1, .dev = random() % nr,
 		};
 	run.file = &file;
-	run.lanes = lanes_new(&file, 0, &run.nr_lanes);
+	run.passes = strtoul(argv[5], NULL, 10);
+	plan = plan_new(&file, &opt);
+	run.lanes = plan ? lanes_new(plan, &run.nr_lanes) : NULL;
 	if (!run.lanes || worker_init(&w, &run, targets, nr))
 		errx(2, "no memory");
 	w.lane = run.lanes;
@@ -85,12 +89,13 @@ int main(int argc, char **argv)
 	w.lane = NULL;
 
 	for (i = 0; i < file.nr; i++)
-		wrong += ended[i] != 1;
+		wrong += ended[i] != run.passes;
 	wrong += misplaced;
 	printf("good %llu wrong %u overtaken %llu\n", w.tally.good, wrong, run.lanes->overtaken);
 	worker_exit(&w);
 	tally_free(&w.tally);
 	lanes_free(run.lanes, run.nr_lanes);
+	plan_free(plan);
 	free(file.cmds);
 	free(ended);
 	free(sent);

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
 		c = &file.cmds[i];
 		printf("%s ", maps.nr ? maps.targets[c->dev].name : "-");
 		for (k = 0; k < c->cdb_len; k++)
-			printf("%02x", c->cdb[k]);
+			printf("%02x", cdb_of(c)[k]);
 		printf(" %u %llu ", c->bytes, c->at_us);
 		for (k = 0; c->data && k < 8; k++)
 			printf("%02x", ((const __u8 *)c->data)[k]);

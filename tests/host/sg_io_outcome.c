@@ -23,6 +23,7 @@ int main(void)
 	char cdb[80], dir[8], sense[256], text[512];
 	struct tally tally[2] = {};
 	struct command cmd = {};
+	__u8 bytes[CDB_INLINE] = {};
 	struct outcome_class what;
 	struct outcome out = {};
 	unsigned int status, host, driver, i;
@@ -31,7 +32,8 @@ int main(void)
 
 	while (scanf("%79s %7s %u %d %u %u %u %d %255s", cdb, dir, &cmd.bytes, &out.error,
 		     &status, &host, &driver, &out.resid, sense) == 9) {
-		cmd.cdb_len = from_hex(cdb, cmd.cdb, CDB_MAX);
+		cmd.cdb_len = from_hex(cdb, bytes, CDB_INLINE);
+		memcpy(cmd.cdb, bytes, CDB_INLINE);
 		cmd.dir = !strcmp(dir, "in") ? DIR_IN : !strcmp(dir, "out") ? DIR_OUT : DIR_NONE;
 		cmd.line = sequence + 1;
 		out.status = status;

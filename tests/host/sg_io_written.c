@@ -12,7 +12,7 @@ int main(int argc, char **argv)
 {
 	struct cmdfile_options opt = { .memory = 16 << 20 };
 	const __u8 *block;
-	struct written w;
+	struct written w = {};
 	struct cmdfile file;
 	__u32 size, k;
 	size_t i;

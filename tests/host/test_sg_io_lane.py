@@ -2,22 +2,22 @@
 """sg_io replay on a path that does not take all commands at the time when they are due."""
 
 import pytest
-from sg_io_build import part, run
+from sg_io_build import COMMAND_FILE, part, run
 
 
-@pytest.mark.parametrize("targets", [1, 3, 64])
+@pytest.mark.parametrize("targets,passes", [(1, 1), (3, 1), (64, 1), (3, 4)])
 @pytest.mark.parametrize("commands,depth,room", [(1, 1, 1), (500, 32, 40), (500, 32, 31),
                                                  (500, 32, 5), (500, 32, 1), (500, 600, 60)])
-def test_refused_commands_are_sent_again(commands, depth, room, targets):
-    """Each command ends exactly once, on its device, and counts as overtaken at most once."""
-    program = part("sg_io_lane", "workers/lane.c", "workers/conflicts.c",
+def test_refused_commands_are_sent_again(commands, depth, room, targets, passes):
+    """Each command ends exactly once in each pass, on its device, and counts as overtaken at most once."""
+    program = part("sg_io_lane", "workers/lane.c", "workers/plan.c",
                    "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
                    "workers/log_ring.c",
-                   "cmdfile/cdb.c", "cmdfile/expect.c", "util.c",
+                   *COMMAND_FILE,
                    libsmq=("outcome.c", "device.c", "strerror.c"))
-    done = run(program, str(commands), str(depth), str(room), str(targets))
+    done = run(program, str(commands), str(depth), str(room), str(targets), str(passes))
     assert done.returncode == 0, done.stderr
     words = done.stdout.split()
-    assert words[:5] == ["good", str(commands), "wrong", "0", "overtaken"]
+    assert words[:5] == ["good", str(commands * passes), "wrong", "0", "overtaken"]
     # Not all are overtaken: the first command finds room.
-    assert int(words[5]) < commands
+    assert int(words[5]) < commands * passes

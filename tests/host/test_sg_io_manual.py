@@ -123,6 +123,7 @@ def test_completion_offers_all_options():
     ("sg_io compare --via=smq,bl", ["smq,block"]),
     ("sg_io compare --via smq,s", ["smq,sg", "smq,smq"]),
     ("sg_io verify --via smq", ["smq"]),
+    ("sg_io replay --mode ", ["time", "max", "load", "depend"]),
     ("sg_io gen --pattern=l", ["lba"]),
     ("sg_io record --pattern r", ["random", "random:"]),
     ("sg_io import --pattern b", ["byte:"]),

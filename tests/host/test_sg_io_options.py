@@ -121,13 +121,26 @@ BAD = [
     (["replay", "a", "b", "c"], "'c': one device and one file"),
     (["replay", "--speed", "-1", "d", "f"], "--speed: '-1' is no number from 0.000001 to"),
     (["replay", "--speed", "fast", "d", "f"],
-     "--speed: 'fast' is no number from 0.000001 to 1000000; max or 0: ignore the times\n"),
+     "--speed: 'fast' is no number from 0.000001 to 1000000\n"),
     (["replay", "--speed", "nan", "d", "f"], "--speed: 'nan' is no number from 0.000001 to"),
     (["replay", "--depth", "0", "d", "f"], "--depth: '0' is no number from 1 to 4096"),
     (["replay", "--awake", "1000001", "d", "f"], "--awake: '1000001' is no number from 0 to"),
     (["replay", "--via", "nvme", "d", "f"],
-     "--via: 'nvme' is not sg, bsg-uring, smq or block"),
-    (["replay", "--via", "bsg", "d", "f"], "--via bsg: has one command at a time in flight"),
+     "--via: 'nvme' is not sg, bsg, bsg-uring, smq or block"),
+    (["replay", "--mode", "fast", "d", "f"], "--mode: 'fast' is not time, max, load or depend"),
+    (["replay", "--mode", "load", "--speed", "2", "d", "f"], "--speed: --mode load has no times"),
+    (["replay", "--window", "5", "d", "f"], "--window is for --mode depend"),
+    (["replay", "--mode", "depend", "--window", "0", "d", "f"],
+     "--window: '0' is no time in milliseconds"),
+    (["replay", "--loop", "x", "d", "f"], "--loop: 'x' is no number from 0 to"),
+    (["replay", "--stop-when", "slow=1", "d", "f"],
+     "--stop-when: 'slow=1' is not late=MS, errors=N or inflight=N"),
+    (["replay", "--stop-when", "errors=0", "d", "f"],
+     "--stop-when errors: '0' is no number from 1 to"),
+    (["replay", "--stop-when", "late=x", "d", "f"],
+     "--stop-when late: 'x' is no time in milliseconds"),
+    (["replay", "--mode", "max", "--stop-when", "late=1", "d", "f"],
+     "--stop-when late: --mode max has no times"),
     (["verify"], "DEV and FILE are missing"),
     (["verify", "x"], "only 'x' given: DEV or FILE is missing"),
     (["verify", "a", "b", "c"], "'c': one device and one file"),
@@ -177,7 +190,7 @@ NO_DEVICE = [
 @pytest.mark.parametrize("sanitized", [False, True], ids=["plain", "sanitized"])
 def test_argument_that_names_no_scsi_device_is_refused(dev, why, sanitized):
     for args in (["run", dev, "-"], ["info", dev], ["compare", dev, "-"], ["record", dev],
-                 ["replay", "--speed", "max", dev, "-"], ["verify", dev, "-"],
+                 ["replay", "--mode", "max", dev, "-"], ["verify", dev, "-"],
                  ["copy", dev, dev], ["compare-luns", dev, dev]):
         done = run(binary(sanitized), *args, stdin=TUR)
         assert done.returncode == 3
@@ -224,4 +237,23 @@ def test_replay_refuses_a_file_without_times(tmp_path):
     done = run(binary(True), "replay", "/dev/null", path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (f"sg_io: {path}: no command has at=, so there are no times to "
-                           "replay; use --speed max\n")
+                           "replay; use --mode max\n")
+
+
+@pytest.mark.parametrize("mode", ["load", "depend"])
+def test_modes_that_need_ends_refuse_lines_without_them(tmp_path, mode):
+    path = tmp_path / "f"
+    path.write_text("000000000000 none 0 at=0 took=5\n000000000000 none 0 at=9\n", encoding="ascii")
+    done = run(binary(True), "replay", "--mode", mode, "/dev/null", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"sg_io: {path}:2: no took=, which --mode {mode} needs\n"
+
+
+def test_times_must_not_go_back_on_a_cpu(tmp_path):
+    path = tmp_path / "f"
+    path.write_text("000000000000 none 0 at=5 cpu=0\n000000000000 none 0 at=1 cpu=1\n"
+                    "000000000000 none 0 at=4 cpu=0\n", encoding="ascii")
+    done = run(binary(True), "replay", "/dev/null", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (f"sg_io: {path}:3: at=4 is before at=5 of line 1, which is issued first "
+                           "on the same CPU\n")

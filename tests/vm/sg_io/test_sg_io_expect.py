@@ -106,7 +106,7 @@ def test_files_that_cannot_be_run_are_refused(smq_disk):
     for args, lines, why in [
             (("run", "--depth", 2), wait, "repeat= and wait= need --depth 1 and --jobs 1, so that "
              "the command before has ended; --depth is 2, --jobs 1"),
-            (("replay", "--speed", "max"), wait, "repeat= and wait= are for sg_io run"),
+            (("replay", "--mode", "max"), wait, "repeat= and wait= are for sg_io run"),
             (("run", "--via", "block"), "28000000000000000100 in 512 expect=check\n",
              "1: expects CHECK CONDITION: block I/O has no SCSI status; --via sg has")]:
         done = sg_io(*args, smq_disk.sg, "-", stdin=lines)

@@ -61,7 +61,7 @@ def test_recorded_fio_on_ext4_is_replayed(fast_path, tmp_path, where):
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
         assert f"{sd} has the signature of ext4 (filesystem)" in done.stderr
         run("e2fsck", "-f", "-n", sd)
-        for number, args in enumerate((["--depth", 8, sd], ["--speed", "max", "--depth", 8, sd],
+        for number, args in enumerate((["--depth", 8, sd], ["--mode", "max", "--depth", 8, sd],
                                        ["--speed", 4, "--depth", 8, smq])):
             with recording(sd, tmp_path / f"again{number}") as again:
                 got = replay("--force", *args, load.path)
@@ -85,7 +85,7 @@ def test_blocks_that_two_cpus_use_get_the_recorded_data(fast_path, tmp_path):
             run("taskset", "--cpu-list", 1, *dd, f"of={sd}", "count=50")
         assert load.summary["opcodes"]["WRITE(10)"] == 550
         assert load.summary["opcodes"]["WRITE SAME(16)"] >= 1
-        for args in (["--speed", "max", sd], ["--speed", 4, sd], ["--speed", "max", smq]):
+        for args in (["--mode", "max", sd], ["--speed", 4, sd], ["--mode", "max", smq]):
             replay(*args, load.path)
             done = sg_io("verify", sd, load.path)
             assert done.returncode == 0, done.stdout

@@ -56,8 +56,8 @@ def test_recording_of_several_devices(three, tmp_path):
 
 
 @pytest.mark.parametrize("via", ["sg", "bsg-uring", "smq", "block"])
-@pytest.mark.parametrize("speed", [1, "max"])
-def test_each_path_sends_each_command_to_its_device(three, tmp_path, via, speed):
+@pytest.mark.parametrize("mode", ["time", "max"])
+def test_each_path_sends_each_command_to_its_device(three, tmp_path, via, mode):
     """Two devices go to one, at different blocks, the third goes to another: verify finds all data
     where it was mapped to, and nothing else was written."""
     for disk in three:
@@ -68,7 +68,7 @@ def test_each_path_sends_each_command_to_its_device(three, tmp_path, via, speed)
             "--map", f"c={target[1]},offset=100,scale=2"]
     path = tmp_path / "load"
     path.write_text(load("abc"), encoding="ascii")
-    got = replay("--via", via, "--speed", speed, "--force", *maps, path)
+    got = replay("--via", via, "--mode", mode, "--force", *maps, path)
     assert (got["path"], got["status"]) == (via, {"GOOD": 60})
     assert [(d["device"], d["commands"]) for d in got["devices"]] == [
         (target[0], 40), (target[1], 20)]

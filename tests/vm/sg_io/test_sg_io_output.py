@@ -70,15 +70,15 @@ def test_log_that_cannot_be_written(smq_disk, tmp_path):
     assert "/dev/full: No space left on device" in done.stderr
 
 
-def test_what_ends_in_the_ramp_is_not_counted(smq_disk):
-    """The first commands fail, but they end before the ramp does."""
-    got = run_json("--ramp", 2, "--rate", 500, "--count", 1500, smq_disk.sg, "-",
+def test_what_ends_in_the_warm_up_is_not_counted(smq_disk):
+    """The first commands fail, but they end before the warm-up does."""
+    got = run_json("--warm-up", 2, "--rate", 500, "--count", 1500, smq_disk.sg, "-",
                    stdin=5 * BEYOND + 1495 * READ)
     assert got["status"] == {"GOOD": got["commands"]} and got["errors"] == []
     assert got["commands"] + got["uncounted"] == 1500
     assert got["uncounted"] >= 5 and got["commands"] > 0
-    # --time is the time after the ramp.
-    got = run_json("--ramp", 2, "--time", 1, smq_disk.sg, "-", stdin=READ)
+    # --time is the time after the warm-up.
+    got = run_json("--warm-up", 2, "--time", 1, smq_disk.sg, "-", stdin=READ)
     assert got["uncounted"] > 0 < got["commands"]
 
 

@@ -35,9 +35,9 @@ def test_no_command_is_sent_early(disk):
         assert least <= got["seconds"] < least + 20
         error = got["issue_error_ns"]
         assert 0 < error["p50"] <= error["p99"] <= error["p999"] <= error["max"]
-    for word in ("max", "0"):
-        got = replay("--speed", word, disk.sg, "-", stdin=lines)
-        assert (got["commands"], got["speed"], got["issue_error_ns"]) == (21, None, None)
+    got = replay("--mode", "max", disk.sg, "-", stdin=lines)
+    assert (got["commands"], got["mode"], got["speed"], got["issue_error_ns"]) == (
+        21, "max", None, None)
 
 
 def test_replay_lists_its_device_and_the_slowest_commands(disk):
@@ -74,7 +74,7 @@ def test_a_line_without_a_time_follows_the_previous_line(disk, tmp_path):
 
 
 @pytest.mark.parametrize("via", ["sg", "bsg-uring", "smq", "block"])
-@pytest.mark.parametrize("options", [["--depth", 4], ["--speed", "max"]],
+@pytest.mark.parametrize("options", [["--depth", 4], ["--mode", "max"]],
                          ids=lambda o: " ".join(map(str, o)))
 def test_each_path_keeps_the_order(smq_disk, tmp_path, via, options):
     lines = "".join(f"2800{8 * i:08x}00000800 in 4096 at={100 * (i // 5)} cpu={i // 7 % 2}\n"
@@ -84,12 +84,12 @@ def test_each_path_keeps_the_order(smq_disk, tmp_path, via, options):
     assert (result["path"], result["status"]) == (via, {"GOOD": 300})
     if result["overtaken"]:
         # Commands overtake others only if the device has no room, and sg_io reports this.
-        assert options == ["--speed", "max"]
+        assert options == ["--mode", "max"]
         return
     want = by_cpu(line.split() for line in lines.splitlines())
     assert {cpu: sorted(cdbs) for cpu, cdbs in by_cpu(got.lines).items()} == \
         {cpu: sorted(cdbs) for cpu, cdbs in want.items()}
-    if "--speed" not in options:
+    if "--mode" not in options:
         assert by_cpu(got.lines) == want
 
 
@@ -117,7 +117,7 @@ def test_commands_beyond_the_limit_of_the_path_are_sent_again(smq_disk, via):
     before = int(refused.read_text())
     set_param("ndelay", 20_000_000)
     try:
-        got = replay("--via", via, "--depth", 1200, "--speed", "max", smq_disk.smq, "-",
+        got = replay("--via", via, "--depth", 1200, "--mode", "max", smq_disk.smq, "-",
                      stdin=lines)
     finally:
         set_param("delay", 0)
@@ -136,8 +136,9 @@ def test_text_result(disk):
     assert "Logical block address out of range" in bad.stdout
 
 
-@pytest.mark.parametrize("via,speed", [("sg", "max"), ("sg", 4), ("sg", 1), ("smq", "max")])
-def test_conflicting_commands_keep_their_order(smq_disk, via, speed):
+@pytest.mark.parametrize("via,mode", [("sg", ["--mode", "max"]), ("sg", ["--speed", 4]), ("sg", []),
+                                      ("smq", ["--mode", "max"])])
+def test_conflicting_commands_keep_their_order(smq_disk, via, mode):
     """The first WRITE of each block comes from a CPU that is late, the second from one that is not.
     The second waits for the first, and each block has the data of the second at the end."""
     lines = ""
@@ -149,12 +150,12 @@ def test_conflicting_commands_keep_their_order(smq_disk, via, speed):
             lines += f"2a00{i:08x}00000100 out 512 pattern={data} at={1000 * i} cpu={cpu}\n"
     set_param("ndelay", 5_000_000)
     try:
-        got = replay("--via", via, "--speed", speed, "--depth", 2, smq_disk.smq, "-", stdin=lines)
+        got = replay("--via", via, *mode, "--depth", 2, smq_disk.smq, "-", stdin=lines)
     finally:
         set_param("delay", 0)
     assert got["status"] == {"GOOD": 96}
     assert smq_disk.read(0, 8) == b"\xff" * 4096
-    assert got["waited_for_conflicts"] > 0
+    assert got["waited_for_earlier"] > 0
     done = verify(smq_disk.sd, "-", stdin=lines)
     assert (done["blocks"], done["differ"]) == (8, 0)
 
@@ -162,7 +163,7 @@ def test_conflicting_commands_keep_their_order(smq_disk, via, speed):
 def test_a_failed_command_holds_no_other(disk):
     """Commands that conflict with a failed one are issued when it has failed."""
     lines = "2a00ffffffff00000100 out 512 at=0 cpu=0\n2800ffffffff00000100 in 512 at=0 cpu=1\n"
-    got = replay("--speed", "max", disk.sg, "-", stdin=lines * 3, expect=1)
+    got = replay("--mode", "max", disk.sg, "-", stdin=lines * 3, expect=1)
     assert got["commands"] == 6 and got["status"]["GOOD"] == 0
 
 
@@ -187,11 +188,11 @@ def test_bad_files_are_refused(disk, text, why):
 
 def test_times_of_different_cpus_may_overlap(disk):
     """Times must not go back on one CPU, but those of different CPUs may overlap, as when one file
-    is appended to another. With --speed max times do not matter."""
+    is appended to another. With --mode max times do not matter."""
     lines = f"{READ} at=9 cpu=0\n{READ} at=0 cpu=1\n{READ} at=5 cpu=1\n"
     assert replay(disk.sg, "-", stdin=lines)["status"] == {"GOOD": 3}
     back = f"{READ} at=5 cpu=0\n{READ} at=4 cpu=0\n"
-    assert replay("--speed", "max", disk.sg, "-", stdin=back)["status"] == {"GOOD": 2}
+    assert replay("--mode", "max", disk.sg, "-", stdin=back)["status"] == {"GOOD": 2}
 
 
 def test_a_mounted_disk_is_not_written(disk, tmp_path):
@@ -230,11 +231,11 @@ def test_signal_ends_replay_with_the_result_so_far(smq_disk, via):
 
 def test_a_lack_of_cpus_is_reported(disk):
     """If every CPU has commands with cpu=, commands without cpu= share CPUs with them: sg_io
-    warns, except at --speed max."""
+    warns, except with --mode max."""
     pinned = "".join(f"{READ} at=0 cpu={cpu}\n" for cpu in sorted(os.sched_getaffinity(0)))
-    for text, speed, lines in ((pinned, 1, 0), (f"{pinned}{READ} at=0\n", 1, 1),
-                               (f"{pinned}{READ} at=0\n", "max", 0)):
-        done = sg_io("replay", "--speed", speed, disk.sg, "-", stdin=text)
+    for text, mode, lines in ((pinned, "time", 0), (f"{pinned}{READ} at=0\n", "time", 1),
+                              (f"{pinned}{READ} at=0\n", "max", 0)):
+        done = sg_io("replay", "--mode", mode, disk.sg, "-", stdin=text)
         assert (done.returncode, done.stderr.count("\n")) == (0, lines)
         assert ("warning: lines without cpu= share" in done.stderr) is bool(lines)
 
@@ -307,7 +308,7 @@ def test_sanitized_replay_and_verify_find_nothing(smq_disk, tmp_path):
     path.write_text("".join(f"{line} at={50 * i} cpu={i % 2}\n"
                             for i, line in enumerate([READ, WRITE] * 100)), encoding="ascii")
     for args in (["replay", smq_disk.smq], ["replay", "--via", "sg", smq_disk.smq],
-                 ["replay", "--speed", "max", "--depth", "3", smq_disk.sd],
+                 ["replay", "--mode", "max", "--depth", "3", smq_disk.sd],
                  ["verify", smq_disk.smq], ["verify", "--jobs", "2", smq_disk.sd]):
         done = subprocess.run([san, *args, path], capture_output=True, text=True, check=False,
                               timeout=vmdisk.TIMEOUT)

@@ -109,7 +109,7 @@ def test_a_disk_with_data_is_not_written(disk, make, why):
     head = disk.read(0, 16)
     try:
         for args in (["run", disk.sg], ["run", disk.sd], ["run", "--via", "block", disk.sg],
-                     ["replay", "--speed", "max", disk.bsg], ["compare", "--via", "sg", disk.sg]):
+                     ["replay", "--mode", "max", disk.bsg], ["compare", "--via", "sg", disk.sg]):
             done = sg_io(*args, "-", stdin=WRITE)
             assert done.returncode == 3
             said = done.stderr + done.stdout

@@ -23,13 +23,9 @@ _sg_io_options() {
 _sg_io_values() {
 	case $2 in
 	--via)
-		# replay refuses bsg, which has one command in flight.
-		_sg_io_help run | sed -nE '/^Paths:/,/^[^ P]/s/^  ([a-z-]+) .*/\1/p' |
-			case $1 in
-			replay) grep -vx bsg ;;
-			*) cat ;;
-			esac
+		_sg_io_help run | sed -nE '/^Paths:/,/^[^ P]/s/^  ([a-z-]+) .*/\1/p'
 		;;
+	--mode) _sg_io_help "$1" | sed -nE '/^Modes:/,/^[^ M]/s/^  ([a-z-]+) .*/\1/p' ;;
 	--device) _sg_io_devices ;;
 	--op) "$program" gen --op help 2>/dev/null ;;
 	--from) "$program" import --from help 2>/dev/null | cut -d ' ' -f 1 ;;

@@ -142,14 +142,25 @@ bool cdb_set_type(int type)
 	return false;
 }
 
-const struct cdb_op *cdb_find(const __u8 *cdb, unsigned int len)
+/* The first entry of each opcode in @ops, plus 1; 0: none. */
+static __u8 first_op[256];
+
+static void __attribute__((constructor)) index_ops(void)
 {
 	unsigned int i;
 
+	for (i = ARRAY_SIZE(ops); i--;)
+		first_op[ops[i].opcode] = i + 1;
+}
+
+const struct cdb_op *cdb_find(const __u8 *cdb, unsigned int len)
+{
+	unsigned int i = first_op[cdb[0]] - 1u;
+
 	if (only_common && !memchr(common_opcodes, cdb[0], sizeof(common_opcodes)))
 		return NULL;
-	for (i = 0; i < ARRAY_SIZE(ops); i++)
-		if (ops[i].opcode == cdb[0] && ops[i].len == len &&
+	for (; i < ARRAY_SIZE(ops) && ops[i].opcode == cdb[0]; i++)
+		if (ops[i].len == len &&
 		    (ops[i].sa == NO_SA || ops[i].sa == service_action(cdb)))
 			return &ops[i];
 	return NULL;

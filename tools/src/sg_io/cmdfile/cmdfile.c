@@ -18,6 +18,8 @@
 #define LINE_BYTES	4096
 #define SPACE		" \t\r\n\v\f"
 #define AT_US_MAX	(1000000ULL * 86400 * 365)
+#define TOOK_NS_MAX	(1000000ULL * 0x7fffffff)	/* see cmdfile_took() */
+#define LONG_CDBS	128	/* allocated at a time */
 
 #define WHY_BYTES	512
 
@@ -29,6 +31,7 @@ struct line {
 	bool has_at;
 	bool has_cpu;
 	bool has_took;
+	__u8 cdb[CDB_MAX];
 	struct expect expect;
 	const char *dev;
 	__u64 took_ns;
@@ -86,7 +89,7 @@ static bool add_bytes(struct line *l, const char *hex)
 	if (bytes > CDB_MAX)
 		return fail(l, "CDB: %zu bytes, the limit is %d", bytes, CDB_MAX);
 	for (i = 0; i < digits; i += 2)
-		cmd->cdb[cmd->cdb_len++] = hex_digit(hex[i]) << 4 | hex_digit(hex[i + 1]);
+		l->cdb[cmd->cdb_len++] = hex_digit(hex[i]) << 4 | hex_digit(hex[i + 1]);
 	return true;
 }
 
@@ -226,7 +229,7 @@ static bool parse_option(struct line *l, char *word)
 		if (l->has_took)
 			return fail(l, "took= given twice");
 		l->has_took = true;
-		if (num_parse_decimal(value, 1000, &l->took_ns))
+		if (num_parse_decimal(value, 1000, &l->took_ns) || l->took_ns > TOOK_NS_MAX)
 			return fail(l, "took='%.40s' is no time in microseconds", value);
 		return true;
 	}
@@ -240,10 +243,10 @@ static bool parse_option(struct line *l, char *word)
 		    EXPECT_KEYS " are known", word);
 }
 
-static bool build_data(struct line *l, struct dataset *ds)
+static bool build_data(struct line *l, bool make_later, struct dataset *ds)
 {
 	struct command *cmd = l->cmd;
-	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 	struct data_spec *spec = &l->spec;
 	const void *data;
 
@@ -252,17 +255,22 @@ static bool build_data(struct line *l, struct dataset *ds)
 		return true;
 	spec->bytes = cmd->bytes;
 	if (op && op->lba_len) {
-		spec->lba = cdb_lba(op, cmd->cdb);
-		spec->block_size = cdb_block_size(op, cmd->cdb, cmd->bytes);
+		spec->lba = cdb_lba(op, cdb_of(cmd));
+		spec->block_size = cdb_block_size(op, cdb_of(cmd), cmd->bytes);
 	} else if (!spec->file && (spec->pattern.kind == PATTERN_LBA ||
 				   spec->pattern.kind == PATTERN_TAG)) {
 		return fail(l, "pattern=%s: no LBA is known in a CDB with opcode %02Xh",
-			    spec->pattern.kind == PATTERN_LBA ? "lba" : "tag", cmd->cdb[0]);
+			    spec->pattern.kind == PATTERN_LBA ? "lba" : "tag", cdb_of(cmd)[0]);
 	}
 	if (!spec->file && spec->pattern.kind == PATTERN_TAG && spec->block_size < TAG_UNIT)
 		return fail(l, "pattern=tag: blocks of %u bytes, at least %u are needed",
 			    spec->block_size, TAG_UNIT);
 	spec->line = cmd->line;
+	if (make_later && cmd->dir == DIR_OUT && !spec->file && op && op->lba_len) {
+		cmd->made = 1;
+		cmd->data = dataset_pattern(ds, &spec->pattern);
+		return cmd->data || fail(l, "no memory");
+	}
 	data = dataset_get(ds, spec, l->why, WHY_BYTES);
 	if (cmd->dir == DIR_OUT)
 		cmd->data = data;
@@ -282,9 +290,9 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt)
 	if (!parse_cdb(l, word) || !parse_dir(l, next_token(l)) ||
 	    !parse_bytes(l, next_token(l)))
 		return false;
-	if (!cdb_check_length(cmd->cdb, cmd->cdb_len, l->why, WHY_BYTES))
+	if (!cdb_check_length(l->cdb, cmd->cdb_len, l->why, WHY_BYTES))
 		return false;
-	if (!opt->unchecked && !cdb_check_data(cmd->cdb, cmd->cdb_len, cmd->dir,
+	if (!opt->unchecked && !cdb_check_data(l->cdb, cmd->cdb_len, cmd->dir,
 					       cmd->bytes, l->why, WHY_BYTES)) {
 		if (opt->names_unchecked)
 			strcat(l->why, "; --unchecked accepts that");
@@ -297,11 +305,38 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt)
 			     WHY_BYTES);
 }
 
+/* CDBs for which struct command has no room. */
+struct long_cdbs {
+	struct long_cdbs *next;
+	unsigned int nr;
+	__u8 cdbs[LONG_CDBS][CDB_MAX];
+};
+
+static bool set_cdb(struct line *l, struct cmdfile *file)
+{
+	struct long_cdbs *more;
+
+	if (l->cmd->cdb_len <= CDB_INLINE) {
+		memcpy(l->cmd->cdb, l->cdb, CDB_INLINE);
+		return true;
+	}
+	if (!file->long_cdbs || file->long_cdbs->nr == LONG_CDBS) {
+		more = calloc(1, sizeof(*more));
+		if (!more)
+			return fail(l, "no memory");
+		more->next = file->long_cdbs;
+		file->long_cdbs = more;
+	}
+	l->cmd->long_cdb = file->long_cdbs->cdbs[file->long_cdbs->nr++];
+	memcpy(l->cmd->long_cdb, l->cdb, CDB_MAX);
+	return true;
+}
+
 static bool make_room(struct cmdfile *file, size_t *room)
 {
 	struct command *bigger;
 	struct expect *expects;
-	__u64 *took;
+	__u32 *took;
 
 	if (file->nr < *room)
 		return true;
@@ -310,11 +345,11 @@ static bool make_room(struct cmdfile *file, size_t *room)
 	if (!bigger)
 		return false;
 	file->cmds = bigger;
-	if (file->took_ns) {
-		took = realloc(file->took_ns, *room * sizeof(*took));
+	if (file->took) {
+		took = realloc(file->took, *room * sizeof(*took));
 		if (!took)
 			return false;
-		file->took_ns = took;
+		file->took = took;
 	}
 	if (file->expects) {
 		expects = realloc(file->expects, *room * sizeof(*expects));
@@ -369,13 +404,13 @@ static enum map_result place(struct line *l, const struct cmdfile_options *opt,
 /* The array of took= begins with the first line that has it; those before have 0. */
 static bool set_took(struct line *l, struct cmdfile *file, size_t room)
 {
-	if (!file->took_ns && !l->has_took)
+	if (!file->took && !l->has_took)
 		return true;
-	if (!file->took_ns)
-		file->took_ns = calloc(room, sizeof(*file->took_ns));
-	if (!file->took_ns)
+	if (!file->took)
+		file->took = calloc(room, sizeof(*file->took));
+	if (!file->took)
 		return fail(l, "no memory");
-	file->took_ns[file->nr] = l->took_ns;
+	file->took[file->nr] = l->took_ns >> 31 ? 1u << 31 | l->took_ns / 1000000 : l->took_ns;
 	return true;
 }
 
@@ -429,14 +464,13 @@ static int read_line(FILE *in, char *text, const char **why)
 	return len || c != EOF;
 }
 
-/*
- * The time of the previous line for each CPU, and in @latest the time of the previous line for any
- * CPU. Index 0 is for lines without cpu=.
- */
+/* Times of lines for each CPU; index 0 is for lines without cpu=. */
 struct times {
-	__u64 us[CPU_SETSIZE + 1];
-	bool seen[CPU_SETSIZE + 1];
-	__u64 latest;
+	struct {
+		__u64 us;
+		__u32 line;		/* 0: there is none */
+	} last[CPU_SETSIZE + 1], kept[CPU_SETSIZE + 1];	/* of all lines; not left out by --map */
+	__u64 latest;			/* of the previous line for any CPU */
 };
 
 /*
@@ -448,10 +482,84 @@ static void set_time(struct times *t, struct command *cmd, bool has_at)
 	unsigned int i = cmd->cpu - CPU_ANY;
 
 	if (!has_at)
-		cmd->at_us = t->seen[i] ? t->us[i] : t->latest;
-	t->us[i] = cmd->at_us;
-	t->seen[i] = true;
+		cmd->at_us = t->last[i].line ? t->last[i].us : t->latest;
+	t->last[i].us = cmd->at_us;
+	t->last[i].line = cmd->line;
 	t->latest = cmd->at_us;
+}
+
+/* A CPU's commands are issued in the order of the file, so their times must not decrease. */
+static bool check_time(struct times *t, struct line *l)
+{
+	unsigned int i = l->cmd->cpu - CPU_ANY;
+
+	if (t->kept[i].line && l->cmd->at_us < t->kept[i].us)
+		return fail(l, "at=%llu is before at=%llu of line %u, which is issued first on "
+			    "the same CPU", l->cmd->at_us, t->kept[i].us, t->kept[i].line);
+	t->kept[i].us = l->cmd->at_us;
+	t->kept[i].line = l->cmd->line;
+	return true;
+}
+
+static int by_time(const void *a, const void *b, void *arg)
+{
+	const struct command *cmds = arg;
+	__u32 x = *(const __u32 *)a, y = *(const __u32 *)b;
+
+	if (cmds[x].at_us != cmds[y].at_us)
+		return cmds[x].at_us < cmds[y].at_us ? -1 : 1;
+	return x < y ? -1 : 1;
+}
+
+/* Brings the @nr elements of an array, of @size bytes, into an order. Return: the new array. */
+static void *reorder(void *array, size_t nr, size_t size, const __u32 *order)
+{
+	char *new = calloc(nr, size), *old = array;
+	size_t i;
+
+	for (i = 0; new && i < nr; i++)
+		memcpy(new + i * size, old + order[i] * size, size);
+	free(array);
+	return new;
+}
+
+/* Sorts the commands by time, and those of equal times by line. Return: false without memory. */
+static bool sort_by_time(struct cmdfile *file)
+{
+	bool takes = file->took, expects = file->expects;
+	__u32 *order;
+	size_t i;
+
+	for (i = 1; i < file->nr; i++)
+		if (file->cmds[i].at_us < file->cmds[i - 1].at_us)
+			break;
+	if (i >= file->nr)
+		return true;
+	order = calloc(file->nr, sizeof(*order));
+	if (!order)
+		return false;
+	for (i = 0; i < file->nr; i++)
+		order[i] = i;
+	qsort_r(order, file->nr, sizeof(*order), by_time, file->cmds);
+	file->cmds = reorder(file->cmds, file->nr, sizeof(*file->cmds), order);
+	if (takes)
+		file->took = reorder(file->took, file->nr, sizeof(*file->took), order);
+	if (expects)
+		file->expects = reorder(file->expects, file->nr, sizeof(*file->expects), order);
+	free(order);
+	return file->cmds && (file->took || !takes) && (file->expects || !expects);
+}
+
+/* What is left to do for a line's command after it was mapped. */
+static bool finish_line(struct line *l, const struct cmdfile_options *opt, struct times *times,
+			struct cmdfile *file, size_t room)
+{
+	if (opt->needs_took && !l->took_ns)
+		return fail(l, "no took=, which %s needs", opt->needs_took);
+	if (opt->by_time && !check_time(times, l))
+		return false;
+	return build_data(l, opt->make_later, file->data) && set_took(l, file, room) &&
+		set_expect(l, file, room);
 }
 
 static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfile *file)
@@ -485,6 +593,10 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		}
 		if (!l.cmd->cdb_len)
 			continue;
+		if (!set_cdb(&l, file)) {
+			warnx("%s:%u: %s", file->name, number, l.why);
+			return -1;
+		}
 		file->timed |= l.has_at;
 		set_time(&times, l.cmd, l.has_at);
 		switch (place(&l, opt, file)) {
@@ -497,8 +609,7 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		case MAP_KEEP:
 			break;
 		}
-		if (!build_data(&l, file->data) || !set_took(&l, file, room) ||
-		    !set_expect(&l, file, room)) {
+		if (!finish_line(&l, opt, &times, file, room)) {
 			warnx("%s:%u: %s", file->name, number, l.why);
 			return -1;
 		}
@@ -517,6 +628,10 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		      dropped ? " from --from to --to" : "");
 		return -1;
 	}
+	if (opt->by_time && !sort_by_time(file)) {
+		warnx("%s: no memory to sort %zu commands", file->name, file->nr);
+		return -1;
+	}
 	return 0;
 }
 
@@ -532,7 +647,7 @@ int cmdfile_load(const char *name, const struct cmdfile_options *opt,
 		warn("%s", name);
 		return -1;
 	}
-	file->data = dataset_new(is_stdin ? NULL : name, opt->memory, opt->shared);
+	file->data = dataset_new(is_stdin ? NULL : name, opt->memory);
 	if (file->data) {
 		ret = load_lines(in, opt, file);
 	} else {
@@ -546,12 +661,29 @@ int cmdfile_load(const char *name, const struct cmdfile_options *opt,
 	return ret;
 }
 
+void cmdfile_fill(const struct command *cmd, void *buf)
+{
+	const struct cdb_op *op = cmd->made ? cdb_find(cdb_of(cmd), cmd->cdb_len) : NULL;
+
+	if (op)
+		pattern_fill(cmd->data, buf, cmd->bytes, cdb_lba(op, cdb_of(cmd)),
+			     cdb_block_size(op, cdb_of(cmd), cmd->bytes), cmd->line);
+	else
+		memcpy(buf, cmd->data, cmd->bytes);
+}
+
 void cmdfile_free(struct cmdfile *file)
 {
+	struct long_cdbs *cdbs;
+
+	while ((cdbs = file->long_cdbs)) {
+		file->long_cdbs = cdbs->next;
+		free(cdbs);
+	}
 	dataset_free(file->data);
 	while (file->nr_devs)
 		free(file->devs[--file->nr_devs]);
-	free(file->took_ns);
+	free(file->took);
 	free(file->expects);
 	free(file->cmds);
 	*file = (struct cmdfile){};

@@ -13,27 +13,42 @@
 #define FILE_DEVICES	64	/* that dev= can name in a file */
 #define FILE_DEVICE_NAME	63	/* characters of the longest name */
 
+#define CDB_INLINE		16	/* bytes of a CDB that struct command has room for */
+
+/* 48 bytes: a recording may have millions. */
 struct command {
-	__u8 cdb[CDB_MAX];
-	__u8 cdb_len;
-	__u8 dir : 2;		/* enum cdb_dir */
-	__u8 dev : 6;		/* index of its name in cmdfile.devs, 0 without dev= */
-	__s16 cpu;		/* the CPU that submits it, or CPU_ANY */
+	union {
+		__u8 cdb[CDB_INLINE];	/* cdb_of() returns it, or @long_cdb */
+		__u8 *long_cdb;
+	};
+	/* Data-out, shared between commands; if @made, the struct pattern to make it from. */
+	const void *data;
+	__u64 at_us;		/* when replay issues it; set_time() sets it if at= is missing */
 	__u32 bytes;
 	__u32 timeout_ms;
 	__u32 line;		/* in the file, from 1 */
-	__u64 at_us;		/* when replay issues it; set_time() sets it if at= is missing */
-	const void *data;	/* data-out, shared between commands */
+	__s16 cpu;		/* the CPU that submits it, or CPU_ANY */
+	__u8 cdb_len : 6;
+	__u8 dir : 2;		/* enum cdb_dir */
+	__u8 dev : 6;		/* index of its name in cmdfile.devs, 0 without dev= */
+	__u8 made : 1;		/* its data-out is made when it is sent: cmdfile_fill() */
 };
+
+static inline __u8 *cdb_of(const struct command *cmd)
+{
+	return cmd->cdb_len > CDB_INLINE ? cmd->long_cdb : (__u8 *)cmd->cdb;
+}
 
 struct dataset;
 struct maps;
+struct long_cdbs;
 
 struct cmdfile {
 	const char *name;
 	struct command *cmds;
 	size_t nr;
-	__u64 *took_ns;		/* of each command, 0: not known; NULL: no line has took= */
+	__u32 *took;		/* of each command, see cmdfile_took(); NULL: no line has took= */
+	struct long_cdbs *long_cdbs;
 	struct expect *expects;	/* of each command; NULL: no line has any */
 	bool expects_data;	/* some line expects certain data-in */
 	bool in_order;		/* some line has wait= or repeat=: commands go one by one */
@@ -52,11 +67,21 @@ static inline const struct expect *expect_of(const struct cmdfile *file, const s
 	return file->expects ? &file->expects[cmd - file->cmds] : NULL;
 }
 
+/* How long a command took, in ns, from 2 s on in ms; 0: not known. */
+static inline __u64 cmdfile_took(const struct cmdfile *file, size_t cmd)
+{
+	__u32 took = file->took ? file->took[cmd] : 0;
+
+	return took >> 31 ? (took & ~(1u << 31)) * 1000000ULL : took;
+}
+
 struct cmdfile_options {
 	bool unchecked;		/* BYTES and direction may contradict the CDB */
 	bool names_unchecked;	/* the user can set @unchecked: a message names --unchecked */
 	bool many_devices;	/* dev= may name more than one */
-	bool shared;		/* processes that are forked later share the images of data-out */
+	bool make_later;	/* no images of patterns: cmdfile_fill() makes the data */
+	bool by_time;		/* commands are sorted by at=, which must not go back on a CPU */
+	const char *needs_took;	/* refuses lines without took=: what needs it; NULL: nothing */
 	const struct maps *maps;	/* changes each command; NULL: none */
 	__u64 memory;		/* limit for the data-out images, in bytes */
 };
@@ -71,6 +96,8 @@ struct cmdfile_options {
  */
 int cmdfile_load(const char *name, const struct cmdfile_options *opt,
 		 struct cmdfile *file);
+/* Writes the data-out of a command, cmd->bytes bytes. */
+void cmdfile_fill(const struct command *cmd, void *buf);
 void cmdfile_free(struct cmdfile *file);
 
 #endif

@@ -39,15 +39,15 @@ struct dataset {
 	char *dir;
 	__u64 limit;
 	__u64 bytes;
-	int sharing;		/* MAP_SHARED or MAP_PRIVATE */
 	struct data_file files[MAX_FILES];
 	unsigned int nr_files;
 	struct arena *arenas;
 	struct image *images;
 	void *tree;		/* of struct image, by spec */
+	void *patterns;		/* a tree of struct pattern */
 };
 
-struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared)
+struct dataset *dataset_new(const char *dir_of, __u64 limit)
 {
 	const char *slash = dir_of ? strrchr(dir_of, '/') : NULL;
 	struct dataset *ds = calloc(1, sizeof(*ds));
@@ -55,7 +55,6 @@ struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared)
 	if (!ds)
 		return NULL;
 	ds->limit = limit;
-	ds->sharing = shared ? MAP_SHARED : MAP_PRIVATE;
 	if (slash) {
 		ds->dir = strndup(dir_of, slash - dir_of + 1);
 		if (!ds->dir) {
@@ -81,6 +80,7 @@ void dataset_free(struct dataset *ds)
 	if (!ds)
 		return;
 	tdestroy(ds->tree, keep_node);
+	tdestroy(ds->patterns, free);
 	while ((image = ds->images)) {
 		ds->images = image->next;
 		free(image);
@@ -148,6 +148,32 @@ static int compare_u64(__u64 a, __u64 b)
 	return (a > b) - (a < b);
 }
 
+static int compare_patterns(const void *a, const void *b)
+{
+	const struct pattern *x = a, *y = b;
+	int r = compare_u64(x->kind, y->kind);
+
+	if (!r)
+		r = compare_u64(x->value, y->value);
+	return r ? r : compare_u64(x->pass, y->pass);
+}
+
+const struct pattern *dataset_pattern(struct dataset *ds, const struct pattern *p)
+{
+	struct pattern **found = tfind(p, &ds->patterns, compare_patterns), *new;
+
+	if (found)
+		return *found;
+	new = malloc(sizeof(*new));
+	if (!new)
+		return NULL;
+	*new = *p;
+	if (tsearch(new, &ds->patterns, compare_patterns))
+		return new;
+	free(new);
+	return NULL;
+}
+
 static int compare_images(const void *a, const void *b)
 {
 	const struct data_spec *x = &((const struct image *)a)->spec;
@@ -161,11 +187,7 @@ static int compare_images(const void *a, const void *b)
 	if (!r && x->file)
 		return compare_u64(x->offset, y->offset);
 	if (!r)
-		r = compare_u64(x->pattern.kind, y->pattern.kind);
-	if (!r)
-		r = compare_u64(x->pattern.value, y->pattern.value);
-	if (!r)
-		r = compare_u64(x->pattern.pass, y->pattern.pass);
+		r = compare_patterns(&x->pattern, &y->pattern);
 	if (!r)
 		r = compare_u64(x->lba, y->lba);
 	if (!r)
@@ -189,7 +211,7 @@ static void *arena_alloc(struct dataset *ds, __u32 bytes, char *why, size_t size
 			goto nomem;
 		arena->size = bytes > ARENA_BYTES ? (bytes + 4095u) & ~4095u : ARENA_BYTES;
 		arena->base = mmap(NULL, arena->size, PROT_READ | PROT_WRITE,
-				   ds->sharing | MAP_ANONYMOUS, -1, 0);
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (arena->base == MAP_FAILED) {
 			free(arena);
 			goto nomem;

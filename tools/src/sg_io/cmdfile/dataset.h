@@ -25,12 +25,10 @@ struct data_spec {
  * dataset_new() - create a set of images
  * @dir_of: data files with relative names are looked for in the directory of this file
  * @limit: limit of the memory for images, in bytes
- * @shared: processes that are forked later share the images; otherwise the first I/O of a process
- *	copies them
  *
  * Return: the set; NULL if there is no memory.
  */
-struct dataset *dataset_new(const char *dir_of, __u64 limit, bool shared);
+struct dataset *dataset_new(const char *dir_of, __u64 limit);
 void dataset_free(struct dataset *ds);
 __u64 dataset_bytes(const struct dataset *ds);
 
@@ -67,5 +65,8 @@ struct data_region *dataset_regions(const struct dataset *ds, unsigned int *nr);
  */
 const void *dataset_get(struct dataset *ds, const struct data_spec *spec,
 			char *why, size_t size);
+
+/* A copy of a pattern that lives as long as the set, one for equal ones; NULL without memory. */
+const struct pattern *dataset_pattern(struct dataset *ds, const struct pattern *p);
 
 #endif

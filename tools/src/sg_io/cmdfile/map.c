@@ -19,8 +19,8 @@ static bool move(const struct map *map, __u64 n, __u64 *out)
 static bool move_blocks(const struct map *map, const struct map_target *t,
 			const struct cdb_op *op, struct command *cmd, char *why, size_t size)
 {
-	__u64 lba = cdb_lba(op, cmd->cdb), blocks = cdb_blocks(op, cmd->cdb), first, end, n, bytes;
-	__u32 block_size = cdb_block_size(op, cmd->cdb, cmd->bytes);
+	__u64 lba = cdb_lba(op, cdb_of(cmd)), blocks = cdb_blocks(op, cdb_of(cmd)), first, end, n, bytes;
+	__u32 block_size = cdb_block_size(op, cdb_of(cmd), cmd->bytes);
 
 	if (block_size && t->block_size && block_size != t->block_size &&
 	    block_size != t->block_size + 8) {
@@ -40,7 +40,7 @@ static bool move_blocks(const struct map *map, const struct map_target *t,
 			 n == 1 ? "" : "s", t->name, t->blocks);
 		return false;
 	}
-	if (!cdb_set_blocks(op, first, n, cmd->cdb)) {
+	if (!cdb_set_blocks(op, first, n, cdb_of(cmd))) {
 		snprintf(why, size, "LBA %llu, %llu block%s: beyond what %s can have", first, n,
 			 n == 1 ? "" : "s", op->name);
 		return false;
@@ -59,7 +59,7 @@ static bool move_blocks(const struct map *map, const struct map_target *t,
 enum map_result map_command(const struct maps *m, const char *dev, struct command *cmd,
 			    char *why, size_t size)
 {
-	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 	unsigned int i;
 
 	if (cmd->at_us < m->from_us || cmd->at_us >= m->to_us)

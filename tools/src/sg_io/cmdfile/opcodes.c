@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include "opcodes.h"
 
-void opcodes_add(struct opcodes *o, const __u8 *cdb, unsigned int len)
+void opcodes_add(struct opcodes *o, const __u8 *cdb, unsigned int len, __u64 count)
 {
 	const struct cdb_op *op = cdb_find(cdb, len);
 	unsigned int i;
 
+	if (!count)
+		return;
 	for (i = 0; i < o->nr; i++)
 		if (o->kinds[i].op == op && o->kinds[i].opcode == cdb[0])
 			break;
@@ -15,7 +17,7 @@ void opcodes_add(struct opcodes *o, const __u8 *cdb, unsigned int len)
 		o->kinds[o->nr].op = op;
 		o->kinds[o->nr++].opcode = cdb[0];
 	}
-	o->kinds[i].count++;
+	o->kinds[i].count += count;
 }
 
 static const char *kind_name(const struct opcodes *o, unsigned int i, char *buf, size_t size)

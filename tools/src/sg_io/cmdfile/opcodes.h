@@ -19,7 +19,8 @@ struct opcodes {
 	unsigned int nr;
 };
 
-void opcodes_add(struct opcodes *o, const __u8 *cdb, unsigned int len);
+/* Adds @count commands of the kind of @cdb. */
+void opcodes_add(struct opcodes *o, const __u8 *cdb, unsigned int len, __u64 count);
 
 /* Prints "READ(10) 5, WRITE(10) 3", in the order in which the kinds first occurred. */
 void opcodes_print(const struct opcodes *o, FILE *out);

@@ -162,7 +162,7 @@ static int make_file(struct copy *c, unsigned int nr)
 
 	file->name = side->dev.given;
 	file->cmds = calloc(2 * c->nr_jobs * c->opt->depth, sizeof(*file->cmds));
-	file->data = dataset_new(NULL, 0, false);
+	file->data = dataset_new(NULL, 0);
 	if (!file->cmds || !file->data) {
 		warnx("no memory");
 		return EXIT_DEVICE;
@@ -203,8 +203,8 @@ static int prepare_side(struct copy *c, unsigned int nr)
 
 static int check_memory(const struct copy *c)
 {
-	__u64 need = c->nr_jobs * c->opt->depth * (worker_request_bytes(&c->sides[FIRST].file) +
-						   worker_request_bytes(&c->sides[SECOND].file));
+	__u64 need = c->nr_jobs * c->opt->depth * (worker_request_bytes(&c->sides[FIRST].run) +
+						   worker_request_bytes(&c->sides[SECOND].run));
 
 	if (need <= c->opt->memory)
 		return 0;
@@ -233,7 +233,7 @@ static int open_first(struct copy *c)
 		/* A synchronous path has one place: the other commands are not sent. */
 		for (k = 0; step == STEP_WRITE && k < c->opt->depth; k++)
 			second->file.cmds[i * c->opt->depth + k].data =
-				w->requests[k % w->nr_requests].in;
+				w->requests[k % w->nr_requests].buffer;
 	}
 	return 0;
 nomem:

@@ -132,8 +132,8 @@ static void add_difference(struct copy *c, __u64 lba)
 static void compare_chunk(struct copy_job *job, const struct place *p, unsigned int index)
 {
 	struct copy *c = job->copy;
-	const char *a = job->workers[FIRST]->requests[index].in;
-	const char *b = job->workers[SECOND]->requests[index].in;
+	const char *a = job->workers[FIRST]->requests[index].buffer;
+	const char *b = job->workers[SECOND]->requests[index].buffer;
 	size_t size = c->block_size, i;
 
 	if (!memcmp(a, b, c->chunk * size))

@@ -20,7 +20,7 @@ static int by_command(const void *a, const void *b)
 		return x->dev < y->dev ? -1 : 1;
 	if (x->cmd->cdb_len != y->cmd->cdb_len)
 		return x->cmd->cdb_len < y->cmd->cdb_len ? -1 : 1;
-	diff = memcmp(x->cmd->cdb, y->cmd->cdb, x->cmd->cdb_len);
+	diff = memcmp(cdb_of(x->cmd), cdb_of(y->cmd), x->cmd->cdb_len);
 	return diff;
 }
 
@@ -74,8 +74,8 @@ static struct pair pair_of(const struct cmdfile *a, const struct cmdfile *b, con
 	return (struct pair){
 		.due = (x->cmd->at_us - first) * 1000 / speed,
 		.late = y->cmd->at_us * 1000,
-		.took = a->took_ns ? a->took_ns[x->nth] : 0,
-		.retook = b->took_ns ? b->took_ns[y->nth] : 0,
+		.took = cmdfile_took(a, x->nth),
+		.retook = cmdfile_took(b, y->nth),
 		.dev = y->dev,
 		.same_cpu = cpus && x->cmd->cpu == y->cmd->cpu,
 		.other_cpu = cpus && x->cmd->cpu != y->cmd->cpu,

@@ -26,19 +26,19 @@ static __u8 option_bits(const struct command *cmd)
 {
 	if (cmd->cdb_len == 6)
 		return 0;
-	return cmd->cdb_len == 32 ? cmd->cdb[10] : cmd->cdb[1];
+	return cmd->cdb_len == 32 ? cdb_of(cmd)[10] : cdb_of(cmd)[1];
 }
 
 static bool check_block(const struct target *target, const struct command *cmd,
 			char *why, size_t size)
 {
-	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 	__u64 blocks, lba, last;
 
 	if (!op || !(op->flags & (CDB_READ | CDB_WRITE))) {
 		snprintf(why, size,
 			 "%s (opcode %02Xh): block takes only READ and WRITE; --via sg takes all",
-			 op ? op->name : "command", cmd->cdb[0]);
+			 op ? op->name : "command", cdb_of(cmd)[0]);
 		return false;
 	}
 	if (option_bits(cmd) >> 5) {
@@ -51,7 +51,7 @@ static bool check_block(const struct target *target, const struct command *cmd,
 		snprintf(why, size, "%s with FUA: block I/O has no such read", op->name);
 		return false;
 	}
-	blocks = cdb_blocks(op, cmd->cdb);
+	blocks = cdb_blocks(op, cdb_of(cmd));
 	if (!blocks) {
 		snprintf(why, size, "%s of 0 blocks: block I/O has no such read or write",
 			 op->name);
@@ -62,7 +62,7 @@ static bool check_block(const struct target *target, const struct command *cmd,
 			 cmd->bytes, blocks, target->dev->given, blocks * target->block_size);
 		return false;
 	}
-	lba = cdb_lba(op, cmd->cdb);
+	lba = cdb_lba(op, cdb_of(cmd));
 	last = target->capacity / target->block_size;
 	if (lba >= last || blocks > last - lba) {
 		snprintf(why, size, "LBA %llu, %llu blocks: past the %llu blocks of %s",
@@ -131,11 +131,11 @@ static int open_block(struct worker *w)
 static void queue_block(struct worker *w, struct request *rq)
 {
 	const struct command *cmd = rq->cmd;
-	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 	struct block_ring *r = w->priv;
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
 	int file = rq->target - w->run->targets;
-	__u64 at = cdb_lba(op, cmd->cdb) * rq->target->block_size;
+	__u64 at = cdb_lba(op, cdb_of(cmd)) * rq->target->block_size;
 
 	if (!sqe) {
 		io_uring_submit(&r->ring);
@@ -146,11 +146,11 @@ static void queue_block(struct worker *w, struct request *rq)
 		return;
 	}
 	if (cmd->dir == DIR_OUT) {
-		io_uring_prep_write(sqe, file, cmd->data, cmd->bytes, at);
+		io_uring_prep_write(sqe, file, request_data(w, rq), cmd->bytes, at);
 		if (option_bits(cmd) & CDB_FUA)
 			sqe->rw_flags = RWF_DSYNC;
 	} else {
-		io_uring_prep_read(sqe, file, rq->in, cmd->bytes, at);
+		io_uring_prep_read(sqe, file, rq->buffer, cmd->bytes, at);
 	}
 	sqe->flags |= IOSQE_FIXED_FILE;
 	io_uring_sqe_set_data(sqe, rq);
@@ -165,11 +165,12 @@ static void submit_block(struct worker *w)
 }
 
 /* A removed disk has size 0, so the kernel reports each of its blocks as past the end. */
-static bool disk_is_gone(const struct block_ring *r, const struct request *rq)
+static bool disk_is_gone(const struct worker *w, const struct request *rq)
 {
+	const struct block_ring *r = w->priv;
 	__u64 bytes;
 
-	return ioctl(r->files[rq->index % r->nr], BLKGETSIZE64, &bytes) || !bytes;
+	return ioctl(r->files[rq->target - w->run->targets], BLKGETSIZE64, &bytes) || !bytes;
 }
 
 static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
@@ -193,7 +194,7 @@ static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 		/* liburing's own timeout entry, on kernels before 5.11 */
 		if (!rq || (void *)rq == (void *)LIBURING_UDATA_TIMEOUT)
 			continue;
-		if (cqe->res < 0 || (!cqe->res && disk_is_gone(r, rq))) {
+		if (cqe->res < 0 || (!cqe->res && disk_is_gone(w, rq))) {
 			worker_failed(w, rq, cqe->res ? -cqe->res : ENODEV);
 			continue;
 		}

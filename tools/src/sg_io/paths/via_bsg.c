@@ -51,7 +51,7 @@ static void queue_bsg(struct worker *w, struct request *rq)
 		.protocol = BSG_PROTOCOL_SCSI,
 		.subprotocol = BSG_SUB_PROTOCOL_SCSI_CMD,
 		.request_len = cmd->cdb_len,
-		.request = (uintptr_t)cmd->cdb,
+		.request = (uintptr_t)cdb_of(cmd),
 		.max_response_len = SENSE_BYTES,
 		.response = (uintptr_t)out->sense,
 		.timeout = cmd->timeout_ms,
@@ -60,10 +60,10 @@ static void queue_bsg(struct worker *w, struct request *rq)
 
 	if (cmd->dir == DIR_OUT) {
 		h.dout_xfer_len = cmd->bytes;
-		h.dout_xferp = (uintptr_t)cmd->data;
+		h.dout_xferp = (uintptr_t)request_data(w, rq);
 	} else if (cmd->dir == DIR_IN) {
 		h.din_xfer_len = cmd->bytes;
-		h.din_xferp = (uintptr_t)rq->in;
+		h.din_xferp = (uintptr_t)rq->buffer;
 	}
 	if (ioctl(f->fd, SG_IO, &h) < 0) {
 		worker_failed(w, rq, errno);

@@ -99,7 +99,7 @@ static void queue_uring(struct worker *w, struct request *rq)
 	struct bsg_uring *u = w->priv;
 	const struct command *cmd = rq->cmd;
 	struct smq_sg_uring_cmd c = {
-		.request = (uintptr_t)cmd->cdb,
+		.request = (uintptr_t)cdb_of(cmd),
 		.request_len = cmd->cdb_len,
 		.response = (uintptr_t)rq->out.sense,
 		.max_response_len = SENSE_BYTES,
@@ -108,10 +108,10 @@ static void queue_uring(struct worker *w, struct request *rq)
 	int fd = u->files[rq->target - w->run->targets], ret;
 
 	if (cmd->dir == DIR_OUT) {
-		c.dout_xferp = (uintptr_t)cmd->data;
+		c.dout_xferp = (uintptr_t)request_data(w, rq);
 		c.dout_xfer_len = cmd->bytes;
 	} else if (cmd->dir == DIR_IN) {
-		c.din_xferp = (uintptr_t)rq->in;
+		c.din_xferp = (uintptr_t)rq->buffer;
 		c.din_xfer_len = cmd->bytes;
 	}
 	ret = smq_queue_command_fd(u->ring, fd, &c, rq->index);

@@ -16,7 +16,7 @@
 #define SG_FLAG_Q_AT_TAIL	0x10	/* missing in glibc's header */
 #endif
 
-static void fill_header(struct sg_io_hdr *h, struct request *rq)
+static void fill_header(struct sg_io_hdr *h, const struct worker *w, struct request *rq)
 {
 	static const int dirs[] = {
 		[DIR_NONE] = SG_DXFER_NONE,
@@ -31,8 +31,8 @@ static void fill_header(struct sg_io_hdr *h, struct request *rq)
 		.cmd_len = cmd->cdb_len,
 		.mx_sb_len = SENSE_BYTES,
 		.dxfer_len = cmd->bytes,
-		.dxferp = cmd->dir == DIR_OUT ? (void *)cmd->data : rq->in,
-		.cmdp = (unsigned char *)cmd->cdb,
+		.dxferp = cmd->dir == DIR_OUT ? (void *)request_data(w, rq) : rq->buffer,
+		.cmdp = cdb_of(cmd),
 		.sbp = rq->out.sense,
 		.timeout = cmd->timeout_ms,
 		/* By default sg inserts at the head, which would reverse the file's order. */
@@ -87,7 +87,7 @@ static void queue_ioctl(struct worker *w, struct request *rq)
 	const struct ioctl_file *f = w->priv;
 	struct sg_io_hdr h;
 
-	fill_header(&h, rq);
+	fill_header(&h, w, rq);
 	if (ioctl(f->fd, SG_IO, &h) < 0) {
 		worker_failed(w, rq, errno);
 		return;
@@ -166,13 +166,12 @@ nomem:
 	return -1;
 }
 
-/* The file of a request: requests use the targets in turn, and 16 of a target share a file. */
+/* The file of a request: 16 of a target share a file. */
 static unsigned int file_of(const struct worker *w, const struct request *rq)
 {
 	const struct sg_queue *q = w->priv;
-	unsigned int nr = w->run->nr_targets;
 
-	return rq->index % nr * q->per_target + rq->index / nr / SG_MAX_QUEUE;
+	return (rq->target - w->run->targets) * q->per_target + rq->place / SG_MAX_QUEUE;
 }
 
 static void queue_queue(struct worker *w, struct request *rq)
@@ -185,7 +184,7 @@ static void queue_queue(struct worker *w, struct request *rq)
 		worker_failed(w, rq, ENODEV);
 		return;
 	}
-	fill_header(&h, rq);
+	fill_header(&h, w, rq);
 	if (write(fd, &h, sizeof(h)) < 0)
 		worker_failed(w, rq, errno);
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * --via smq: slots of /dev/smqsgN, prepared before the run.
+ * --via smq: slots of /dev/smqsgN.
  *
- * Each command of the file has at least one slot; a short file has several slots for each, so
- * that --depth commands can be in flight. If the slot of a command is still in flight when the
- * command is due again, a spare slot is prepared for it.
+ * Of a run, each command of the file has at least one slot, prepared before the run; a short file
+ * has several slots for each, so that --depth commands can be in flight.
+ *
+ * A replay, and a run that checks data-in, use slots for shapes of commands: those that differ only
+ * in LBA and buffer, which each run of a slot sets, share slots. A slot gets another shape when it
+ * is needed. So the number of slots does not depend on the file. A run uses such a slot, too, when
+ * the slot of a command is still in flight.
  */
 #include <err.h>
 #include <errno.h>
@@ -18,6 +22,10 @@
 
 #define CHUNK		1024	/* slots prepared by one call */
 #define MAX_EVENTS	256	/* fetched at a time */
+#define SHAPED_MIN	512	/* slots for shapes, so that most shapes keep theirs */
+#define CHAINS		1024	/* of slots with shapes of equal hash */
+#define NO_SLOT		(~0u)
+#define ORWRITE		0x8b
 
 /* A batch that is being filled, in flight or unused. */
 struct batch {
@@ -27,14 +35,24 @@ struct batch {
 	/* What the kernel reads. */
 	union {
 		__u32 *list;		/* their slots */
-		struct smq_sg_run *runs;	/* slots and LBAs, of a run that is moving */
+		struct smq_sg_run *runs;	/* if runs set something: smq_path.sets */
 	};
+};
+
+/* A slot for commands of one shape. */
+struct shaped {
+	struct smq_sg_slot shape;	/* LBA 0, and buffer 0 if each run has its own */
+	__u32 chain;			/* in which it is; NO_SLOT: it has no shape yet */
+	__u32 next;			/* of the same chain */
 };
 
 struct smq_target {
 	struct smq_device *dev;
 	struct batch *open;		/* the batch being filled, or NULL */
 	__u8 *busy;			/* by slot: 1 while in flight */
+	struct shaped *shaped;		/* by slot from p->prepared on */
+	__u32 hand;			/* of @shaped: where to look for a slot to give away */
+	__u32 chains[CHAINS];
 };
 
 struct smq_path {
@@ -42,8 +60,10 @@ struct smq_path {
 	struct smq_target *targets;
 	unsigned int nr;		/* targets that are open */
 	unsigned int copies;		/* slots for each command of the file */
-	__u32 prepared;			/* slots prepared at start; run.depth spare ones follow */
-	__u32 *taken;			/* by request: its slot */
+	__u32 prepared;			/* slots prepared at start; slots for shapes follow */
+	__u32 nr_shaped;
+	bool sets;			/* runs set LBAs, and buffers of slots for shapes */
+	struct smq_sg_run *taken;	/* by request: its slot, and what it sets */
 	struct batch *unused;
 	struct data_region *regions;
 	unsigned int nr_regions;
@@ -55,16 +75,7 @@ static unsigned int target_of(const struct worker *w, const struct request *rq)
 	return rq->target - w->run->targets;
 }
 
-/* The request's number among those of its target: requests use the targets in turn. */
-static unsigned int place_of(const struct worker *w, const struct request *rq)
-{
-	return rq->index / w->run->nr_targets;
-}
-
-/*
- * Buffers 0 to depth - 1 are the data-in areas of the worker's requests. The regions with data-out
- * follow.
- */
+/* Buffers 0 to depth - 1 are those of the requests. The regions with data-out follow. */
 static void locate_data(const struct worker *w, const struct command *cmd, unsigned int place,
 			struct smq_sg_slot *s)
 {
@@ -72,8 +83,8 @@ static void locate_data(const struct worker *w, const struct command *cmd, unsig
 	const struct data_region *r = p->regions;
 	unsigned int low = 0, high = p->nr_regions, mid;
 
-	if (cmd->dir == DIR_IN) {
-		s->direction = SMQ_SG_IN;
+	s->direction = cmd->dir == DIR_IN ? SMQ_SG_IN : SMQ_SG_OUT;
+	if (cmd->dir == DIR_IN || w->run->lanes) {
 		s->buffer = place;
 		return;
 	}
@@ -85,7 +96,6 @@ static void locate_data(const struct worker *w, const struct command *cmd, unsig
 		else
 			high = mid;
 	}
-	s->direction = SMQ_SG_OUT;
 	s->buffer = w->run->depth + low;
 	s->offset = (const char *)cmd->data - (const char *)r[low].base;
 }
@@ -94,7 +104,7 @@ static void describe(const struct worker *w, const struct command *cmd, unsigned
 		     struct smq_sg_slot *s)
 {
 	*s = (struct smq_sg_slot){ .cdb_len = cmd->cdb_len, .timeout_ms = cmd->timeout_ms };
-	memcpy(s->cdb, cmd->cdb, cmd->cdb_len);
+	memcpy(s->cdb, cdb_of(cmd), cmd->cdb_len);
 	if (cmd->dir == DIR_NONE || !cmd->bytes)
 		return;
 	s->length = cmd->bytes;
@@ -147,13 +157,124 @@ static int prepare_all(const struct worker *w, const struct smq_target *t,
 	return 0;
 }
 
+/* FNV-1a */
+static __u32 hash(const struct smq_sg_slot *s)
+{
+	const __u8 *p = (const __u8 *)s;
+	__u32 h = 2166136261u;
+	size_t i;
+
+	for (i = 0; i < sizeof(*s); i++)
+		h = (h ^ p[i]) * 16777619u;
+	return h % CHAINS;
+}
+
+/* Whether a run can set the LBA. */
+static bool takes_lba(const struct cdb_op *op)
+{
+	return op && op->size == SIZE_BLOCKS && op->lba_len && op->len < 32 &&
+		op->opcode != ORWRITE;
+}
+
+static void unchain(struct smq_target *t, __u32 nth)
+{
+	struct shaped *slots = t->shaped;
+	__u32 *link = &t->chains[slots[nth].chain];
+
+	while (*link != nth)
+		link = &slots[*link].next;
+	*link = slots[nth].next;
+}
+
+/* Takes a slot from its shape. Return: its number among those for shapes. */
+static __u32 take_away(const struct smq_path *p, struct smq_target *t)
+{
+	/* There are more slots than requests, so one is free. */
+	do
+		t->hand = (t->hand + 1) % p->nr_shaped;
+	while (t->busy[p->prepared + t->hand]);
+	if (t->shaped[t->hand].chain != NO_SLOT)
+		unchain(t, t->hand);
+	t->shaped[t->hand].chain = NO_SLOT;
+	return t->hand;
+}
+
+/* Finds a free slot for the command's shape, or makes one. Return: 0 or a negative errno. */
+static int take_shaped(struct worker *w, const struct command *cmd, unsigned int place,
+		       struct smq_target *t, struct smq_sg_run *run, __u32 *field)
+{
+	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
+	const struct smq_path *p = w->priv;
+	struct smq_sg_slot shape, with;
+	struct shaped *slot;
+	__u32 chain, nth;
+	int ret;
+
+	describe(w, cmd, place, &shape);
+	*run = (struct smq_sg_run){};
+	if (p->sets && takes_lba(op)) {
+		run->flags |= SMQ_SG_RUN_LBA;
+		run->lba = cdb_lba(op, cdb_of(cmd));
+		cdb_set_blocks(op, 0, cdb_blocks(op, shape.cdb), shape.cdb);
+	}
+	with = shape;
+	if (p->sets && shape.length && shape.buffer < w->run->depth) {
+		run->flags |= SMQ_SG_RUN_BUFFER;
+		run->buffer = shape.buffer;
+		shape.buffer = 0;
+	}
+	chain = hash(&shape);
+	for (nth = t->chains[chain]; nth != NO_SLOT; nth = t->shaped[nth].next)
+		if (!t->busy[p->prepared + nth] &&
+		    !memcmp(&t->shaped[nth].shape, &shape, sizeof(shape)))
+			break;
+	if (nth == NO_SLOT) {
+		nth = take_away(p, t);
+		ret = smq_prepare(t->dev, p->prepared + nth, &with, 1, NULL, field);
+		if (ret)
+			return ret;
+		slot = &t->shaped[nth];
+		*slot = (struct shaped){ shape, chain, t->chains[chain] };
+		t->chains[chain] = nth;
+	}
+	run->slot = p->prepared + nth;
+	return 0;
+}
+
+/*
+ * Prepares a slot for each shape of a replay, and gives it away when the next one needs it: the
+ * node refuses a command that it cannot take now, not when it is due.
+ */
+static int try_shapes(struct worker *w, struct smq_target *t, const struct target *target)
+{
+	const struct cmdfile *file = w->run->file;
+	const struct command *cmd;
+	struct smq_sg_run run;
+	__u32 field = 0;
+	size_t i;
+	int ret;
+
+	for (i = 0; w->run->lanes && i < file->nr; i++) {
+		cmd = &file->cmds[i];
+		if (&w->run->targets[cmd->dev] != target)
+			continue;
+		ret = take_shaped(w, cmd, 0, t, &run, &field);
+		if (!ret)
+			continue;
+		explain(w->run, t, target, cmd, field, ret);
+		return -1;
+	}
+	return 0;
+}
+
 static int lend_memory(const struct worker *w, const struct smq_target *t,
 		       const struct target *target)
 {
-	size_t each = worker_request_bytes(w->run->file);
+	size_t each = worker_request_bytes(w->run);
 	const struct smq_path *p = w->priv;
 	const struct run *run = w->run;
-	unsigned int i, first = target - run->targets;
+	const struct request *rq;
+	unsigned int i;
 	int ret = 0;
 
 	if (run->depth + p->nr_regions > SMQ_SG_MAX_BUFFERS) {
@@ -161,8 +282,11 @@ static int lend_memory(const struct worker *w, const struct smq_target *t,
 		      run->file->name, run->depth + p->nr_regions, SMQ_SG_MAX_BUFFERS);
 		return -1;
 	}
-	for (i = 0; each && i < run->depth && !ret; i++)
-		ret = smq_lend(t->dev, i, w->requests[i * run->nr_targets + first].in, each, 0);
+	for (i = 0; each && i < w->nr_requests && !ret; i++) {
+		rq = &w->requests[i];
+		if (run->lanes || rq->target == target)
+			ret = smq_lend(t->dev, rq->place, rq->buffer, each, 0);
+	}
 	for (i = 0; i < p->nr_regions && !ret; i++)
 		ret = smq_lend(t->dev, run->depth + i, p->regions[i].base, p->regions[i].bytes,
 			       SMQ_SG_BUFFER_READONLY);
@@ -176,7 +300,7 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 {
 	const char *node = target->dev->node[NODE_SMQ];
 	struct smq_path *p = w->priv;
-	__u32 slots = p->prepared + w->run->depth;
+	__u32 slots = p->prepared + p->nr_shaped, i;
 	int ret;
 
 	ret = smq_open(node, &t->dev);
@@ -187,14 +311,19 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 	}
 	p->nr++;
 	t->busy = calloc(slots, 1);
-	ret = t->busy ? smq_setup(t->dev, slots, SENSE_BYTES) : -ENOMEM;
+	t->shaped = calloc(p->nr_shaped, sizeof(*t->shaped));
+	for (i = 0; t->shaped && i < p->nr_shaped; i++)
+		t->shaped[i].chain = NO_SLOT;
+	memset(t->chains, 0xff, sizeof(t->chains));
+	ret = t->busy && t->shaped ? smq_setup(t->dev, slots, SENSE_BYTES) : -ENOMEM;
 	if (ret) {
 		warnx("%s: %u slots: %s", node, slots, smq_strerror(SMQ_CALL_SETUP, ret));
 		return -1;
 	}
 	/* Errors do not matter: a registered file only saves some instructions. */
 	smq_ring_add(p->ring, t->dev);
-	return lend_memory(w, t, target) || prepare_all(w, t, target) ? -1 : 0;
+	return lend_memory(w, t, target) || prepare_all(w, t, target) ||
+		try_shapes(w, t, target) ? -1 : 0;
 }
 
 static int open_smq(struct worker *w)
@@ -211,13 +340,13 @@ static int open_smq(struct worker *w)
 	/* Slots for twice the depth of all jobs: then a slot is seldom in flight when it is due. */
 	wanted = 2ULL * run->depth * run->nr_jobs;
 	p->copies = (wanted + run->file->nr - 1) / run->file->nr;
-	while (p->copies > 1 && p->copies * run->file->nr + run->depth > SMQ_SG_MAX_SLOTS)
+	while (p->copies > 1 && p->copies * run->file->nr + run->depth + 1 > SMQ_SG_MAX_SLOTS)
 		p->copies--;
-	/*
-	 * If data-in is to be checked, it must be stored in the buffer of the request. Only a spare
-	 * slot uses the buffer of the request that runs it.
-	 */
-	p->prepared = run->check || run->file->expects_data ? 0 : p->copies * run->file->nr;
+	/* Data-in that is to be checked must be stored in the buffer of the request. */
+	if (!run->lanes && !run->check && !run->file->expects_data)
+		p->prepared = p->copies * run->file->nr;
+	p->sets = run->moving || !p->prepared;
+	p->nr_shaped = p->prepared || run->depth + 1 > SHAPED_MIN ? run->depth + 1 : SHAPED_MIN;
 	p->taken = calloc(w->nr_requests, sizeof(*p->taken));
 	p->targets = calloc(run->nr_targets, sizeof(*p->targets));
 	p->regions = dataset_regions(run->file->data, &p->nr_regions);
@@ -258,6 +387,7 @@ static void close_smq(struct worker *w)
 		smq_close(p->targets[i].dev);
 		free_batch(p->targets[i].open);
 		free(p->targets[i].busy);
+		free(p->targets[i].shaped);
 	}
 	while ((b = p->unused)) {
 		p->unused = b->next;
@@ -274,7 +404,7 @@ static void finish(struct worker *w, struct request *rq, int result)
 {
 	struct smq_path *p = w->priv;
 	const struct smq_target *t = &p->targets[target_of(w, rq)];
-	__u32 taken = p->taken[rq->index];
+	__u32 taken = p->taken[rq->index].slot;
 	struct outcome *out = &rq->out;
 	struct smq_outcome got;
 
@@ -301,25 +431,24 @@ static void finish(struct worker *w, struct request *rq, int result)
 	worker_done(w, rq);
 }
 
-/* Chooses a slot; prepares a spare one if need be. Return: 0 or a negative errno. */
+/* Chooses a slot. Return: 0 or a negative errno. */
 static int take_slot(struct worker *w, struct request *rq)
 {
 	struct smq_path *p = w->priv;
 	struct smq_target *t = &p->targets[target_of(w, rq)];
-	__u32 taken = p->prepared ? rq->sequence % p->prepared : 0;
-	unsigned int place = place_of(w, rq);
-	struct smq_sg_slot spare;
+	struct smq_sg_run *run = &p->taken[rq->index];
+	__u32 slot = p->prepared ? rq->sequence % p->prepared : 0;
 	int ret;
 
-	if (!p->prepared || t->busy[taken]) {
-		taken = p->prepared + place;
-		describe(w, rq->cmd, place, &spare);
-		ret = smq_prepare(t->dev, taken, &spare, 1, NULL, NULL);
+	if (p->prepared && !t->busy[slot]) {
+		*run = w->run->moving ? smq_run_at(slot, rq->lba) :
+			(struct smq_sg_run){ .slot = slot };
+	} else {
+		ret = take_shaped(w, rq->cmd, rq->place, t, run, NULL);
 		if (ret)
 			return ret;
 	}
-	t->busy[taken] = 1;
-	p->taken[rq->index] = taken;
+	t->busy[run->slot] = 1;
 	return 0;
 }
 
@@ -337,7 +466,7 @@ static struct batch *new_batch(struct worker *w)
 	if (!b)
 		return NULL;
 	b->requests = calloc(room, sizeof(struct request *));
-	b->list = calloc(room, w->run->moving ? sizeof(*b->runs) : sizeof(*b->list));
+	b->list = calloc(room, p->sets ? sizeof(*b->runs) : sizeof(*b->list));
 	if (!b->requests || !b->list) {
 		free_batch(b);
 		return NULL;
@@ -354,7 +483,7 @@ static void finish_batch(struct worker *w, struct batch *b, int result)
 
 	dev = p->targets[target_of(w, b->requests[0])].dev;
 	for (i = 0; i < nr; i++) {
-		status = smq_status(dev, p->taken[b->requests[i]->index]);
+		status = smq_status(dev, p->taken[b->requests[i]->index].slot);
 		finish(w, b->requests[i], result < 0 ? result : status->result);
 	}
 	b->nr = 0;
@@ -366,8 +495,7 @@ static void send_batch(struct worker *w, struct smq_target *t)
 {
 	struct smq_path *p = w->priv;
 	struct batch *b = t->open;
-	struct smq_sg_batch batch = w->run->moving ? smq_runs(b->runs, b->nr) :
-		smq_list(b->list, b->nr);
+	struct smq_sg_batch batch = p->sets ? smq_runs(b->runs, b->nr) : smq_list(b->list, b->nr);
 	int ret;
 
 	t->open = NULL;
@@ -382,13 +510,9 @@ static void send_batch(struct worker *w, struct smq_target *t)
 
 static int queue_one(struct worker *w, const struct smq_target *t, const struct request *rq)
 {
-	struct smq_path *p = w->priv;
-	__u32 taken = p->taken[rq->index];
-	struct smq_sg_run run = smq_run_at(taken, rq->lba);
+	const struct smq_path *p = w->priv;
 
-	if (w->run->moving)
-		return smq_queue_run_with(p->ring, t->dev, &run, rq->index);
-	return smq_queue_run(p->ring, t->dev, taken, rq->index);
+	return smq_queue_run_with(p->ring, t->dev, &p->taken[rq->index], rq->index);
 }
 
 static void queue_smq(struct worker *w, struct request *rq)
@@ -421,11 +545,10 @@ static void queue_smq(struct worker *w, struct request *rq)
 		}
 	}
 	b->requests[b->nr] = rq;
-	if (w->run->moving)
-		b->runs[b->nr] = smq_run_at(p->taken[rq->index], rq->lba);
+	if (p->sets)
+		b->runs[b->nr++] = p->taken[rq->index];
 	else
-		b->list[b->nr] = p->taken[rq->index];
-	b->nr++;
+		b->list[b->nr++] = p->taken[rq->index].slot;
 	if (b->nr == w->run->batch)
 		send_batch(w, t);
 }

@@ -215,7 +215,7 @@ static void write_line(const struct recorded *c, __u64 first_ns, struct writing 
 	if (why)
 		fprintf(w->out, " # left out: %s", why);
 	fputc('\n', w->out);
-	opcodes_add(why ? &w->left_out : &w->written, c->cdb, c->cdb_len);
+	opcodes_add(why ? &w->left_out : &w->written, c->cdb, c->cdb_len, 1);
 	if (why)
 		w->nr_left_out++;
 	else

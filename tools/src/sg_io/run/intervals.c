@@ -14,7 +14,7 @@ struct intervals {
 	const struct worker *workers;
 	unsigned int nr;
 	__u64 period_ns;
-	__u64 begin_ns;		/* when the ramp has ended */
+	__u64 begin_ns;		/* when the warm-up has ended */
 	__u64 last_ns;		/* the end of the last line's interval */
 	__u64 next_ns;
 	__u64 bad;		/* until @last_ns */
@@ -35,7 +35,7 @@ struct intervals *intervals_new(const struct run *run, const struct run_options 
 	it->workers = workers;
 	it->nr = nr;
 	it->period_ns = opt->interval * NS_PER_S;
-	it->begin_ns = run->start_ns + run->lead_ns + run->ramp_ns;
+	it->begin_ns = run_counts_from(run);
 	it->last_ns = it->begin_ns;
 	it->next_ns = it->begin_ns + it->period_ns;
 	it->now = calloc(run->nr_targets, sizeof(*it->now));

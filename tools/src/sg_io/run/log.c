@@ -33,7 +33,7 @@ static void write_entry(FILE *log, const struct run *run, const struct run_optio
 	if (what->has_sense)
 		snprintf(sense, sizeof(sense), "%x/%02x/%02x", what->key, what->asc, what->ascq);
 	/* printf() is several times slower with doubles. */
-	issued = e->issued_ns - run->start_ns;
+	issued = e->issued_ns - run_begin(run);
 	fprintf(log, "%llu.%03llu,%llu.%03llu,%s,%u,%s,%s,%s,%d\n", issued / 1000, issued % 1000,
 		e->ns / 1000, e->ns % 1000, opt->devs[what->device], e->cmd->line, name, result,
 		sense, e->resid);

@@ -57,9 +57,11 @@ static void show_progress(struct watch *w, __u64 now)
 		done += atomic_load_explicit(&w->workers[i].done, memory_order_relaxed);
 		bad += atomic_load_explicit(&w->workers[i].bad, memory_order_relaxed);
 	}
-	if (run->targets[0].limit != ~0ULL) {
-		total = run->by_device ? run->file->nr :
-			run->targets[0].limit * run->nr_targets;
+	if (run->lanes)
+		total = run->file->nr * run->passes;
+	else if (run->targets[0].limit != ~0ULL)
+		total = run->targets[0].limit * run->nr_targets;
+	if (total) {
 		share = 100.0 * done / total;
 		snprintf(of, sizeof(of), "/%llu", total);
 	}

@@ -9,13 +9,13 @@
 enum {
 	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
 	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
-	OPT_SLOWEST, OPT_RAMP, OPT_INTERVAL, OPT_LOG,
+	OPT_SLOWEST, OPT_WARM_UP, OPT_INTERVAL, OPT_LOG,
 };
 
 #define PATHS		"sg, bsg, bsg-uring, smq or block"
 #define MAX_ROUNDS	1000
 #define INTERVAL_MIN	0.01	/* seconds */
-#define MAX_OWN		6	/* the most options in run_options or compare_options */
+#define MAX_OWN		3	/* the most options in run_options or compare_options */
 
 /* The old name of the path smq, whose slots have the same gain now. */
 #define OLD_SMQ		"smq-held"
@@ -48,20 +48,25 @@ static const struct argp_option common[] = {
 static const struct argp_option run_options[] = {
 	{ "via", OPT_VIA, "PATH", 0,
 	  "The path, see below (the path of the kind of node given)", 1 },
-	{ "ramp", OPT_RAMP, "SECONDS", 0,
-	  "Do not count commands that end in this time, which comes before --time: neither "
-	  "their latency nor their errors; --count includes them", 2 },
+	{ 0 }
+};
+
+/* What run and replay say about their commands. */
+static const struct argp_option output_options[] = {
+	{ "warm-up", OPT_WARM_UP, "SECONDS", 0,
+	  "Do not count commands that end in this time at the beginning: neither their latency nor "
+	  "their errors; --time begins after it, --count includes them", 1 },
 	{ "interval", OPT_INTERVAL, "SECONDS", 0,
-	  "Print a line for each such time after the ramp while the run lasts, with --json a "
-	  "JSON object with from and to in seconds", 3 },
+	  "Print a line for each such time after the warm-up, with --json a JSON object with from "
+	  "and to in seconds", 1 },
 	{ "log", OPT_LOG, "FILE", 0,
-	  "Write a line of CSV for each command, those of the ramp too: when it was issued and "
+	  "Write a line of CSV for each command, those of the warm-up too: when it was issued and "
 	  "how long it took, in microseconds, its device, line and name, the result, the sense "
-	  "data as KEY/ASC/ASCQ in hex, and the residual", 3 },
+	  "data as KEY/ASC/ASCQ in hex, and the residual", 1 },
 	{ "slowest", OPT_SLOWEST, "N", 0,
 	  "List the N slowest commands, at most 1000: how long each took, its line, device and "
-	  "name, when it was issued, and whether it failed", 3 },
-	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 3 },
+	  "name, when it was issued, and whether it failed", 1 },
+	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 1 },
 	{ 0 }
 };
 
@@ -72,6 +77,34 @@ static const struct argp_option compare_options[] = {
 	{ "json", OPT_JSON, NULL, 0, "A JSON list with one object for each path", 3 },
 	{ 0 }
 };
+
+static error_t parse_output(int key, char *arg, struct argp_state *state)
+{
+	struct run_options *o = state->input;
+
+	switch (key) {
+	case OPT_WARM_UP:
+		o->warm_up = option_seconds(state, "--warm-up", arg);
+		return 0;
+	case OPT_INTERVAL:
+		o->interval = option_seconds(state, "--interval", arg);
+		if (o->interval < INTERVAL_MIN)
+			argp_error(state, "--interval: '%s' is below %g s", arg, INTERVAL_MIN);
+		return 0;
+	case OPT_LOG:
+		o->log = arg;
+		return 0;
+	case OPT_SLOWEST:
+		o->slowest = option_number(state, "--slowest", arg, 1, SLOWEST_MAX);
+		return 0;
+	case OPT_JSON:
+		o->json = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+const struct argp run_output_argp = { .options = output_options, .parser = parse_output };
 
 static const char run_doc[] =
 	"Issue the commands of FILE ('-': standard input) to each DEV.\v"
@@ -217,25 +250,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_TIME:
 		o->time = option_seconds(state, "--time", arg);
 		return 0;
-	case OPT_RAMP:
-		o->ramp = option_seconds(state, "--ramp", arg);
-		return 0;
-	case OPT_INTERVAL:
-		o->interval = option_seconds(state, "--interval", arg);
-		if (o->interval < INTERVAL_MIN)
-			argp_error(state, "--interval: '%s' is below %g s", arg, INTERVAL_MIN);
-		return 0;
-	case OPT_LOG:
-		o->log = arg;
-		return 0;
 	case OPT_RATE:
 		o->rate = option_real(state, "--rate", arg, 1e9, "");
 		return 0;
 	case OPT_MEMORY:
 		o->memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
-		return 0;
-	case OPT_SLOWEST:
-		o->slowest = option_number(state, "--slowest", arg, 1, SLOWEST_MAX);
 		return 0;
 	case OPT_POLL:
 		o->poll = true;
@@ -248,6 +267,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_JSON:
 		o->json = true;
+		return 0;
+	case ARGP_KEY_INIT:
+		if (!o->compare)
+			state->child_inputs[0] = o;
 		return 0;
 	case ARGP_KEY_ARG:
 		take_arg(state, arg, o);
@@ -263,11 +286,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static void parse_options(int argc, char **argv, const struct argp_option *own,
-			  const char *args_doc, const char *doc, struct run_options *opt)
+			  const struct argp *child, const char *args_doc, const char *doc,
+			  struct run_options *opt)
 {
+	const struct argp_child children[] = { { child, 0, NULL, 3 }, { 0 } };
 	struct argp_option all[ARRAY_SIZE(common) + MAX_OWN] = {};
 	const struct argp argp = {
 		.options = all, .parser = parse, .args_doc = args_doc, .doc = doc,
+		.children = children,
 	};
 	unsigned int n = 0;
 
@@ -284,7 +310,7 @@ static void parse_options(int argc, char **argv, const struct argp_option *own,
 void run_parse_options(int argc, char **argv, struct run_options *opt)
 {
 	*opt = (struct run_options){};
-	parse_options(argc, argv, run_options, "DEV... FILE", run_doc, opt);
+	parse_options(argc, argv, run_options, &run_output_argp, "DEV... FILE", run_doc, opt);
 }
 
 void compare_parse_options(int argc, char **argv, struct run_options *opt)
@@ -292,5 +318,5 @@ void compare_parse_options(int argc, char **argv, struct run_options *opt)
 	*opt = (struct run_options){ .compare = true, .rounds = 5 };
 	memcpy(opt->vias, paths, sizeof(paths));
 	opt->nr_vias = ARRAY_SIZE(paths);
-	parse_options(argc, argv, compare_options, "DEV FILE", compare_doc, opt);
+	parse_options(argc, argv, compare_options, NULL, "DEV FILE", compare_doc, opt);
 }

@@ -174,10 +174,10 @@ static int check_commands(const struct run *run, const struct target *t)
 			warnx("%s:%u: %s", file->name, cmd->line, why);
 			return EXIT_USAGE;
 		}
-		op = cdb_find(cmd->cdb, cmd->cdb_len);
+		op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 		if (warned || !op || !t->block_size)
 			continue;
-		implied = cdb_block_size(op, cmd->cdb, cmd->bytes);
+		implied = cdb_block_size(op, cdb_of(cmd), cmd->bytes);
 		/* Eight more bytes per block are protection information. */
 		if (!implied || implied == t->block_size || implied == t->block_size + 8)
 			continue;
@@ -195,7 +195,7 @@ static bool any_changes(const struct run *run, const struct target *t)
 
 	for (i = 0; i < file->nr; i++)
 		if (is_for(run, &file->cmds[i], t) &&
-		    cdb_changes_medium(file->cmds[i].cdb, file->cmds[i].cdb_len,
+		    cdb_changes_medium(cdb_of(&file->cmds[i]), file->cmds[i].cdb_len,
 				       file->cmds[i].dir))
 			return true;
 	return false;
@@ -213,7 +213,7 @@ int run_prepare(struct run *run, const struct run_options *opt,
 	run->nr_jobs = opt->jobs;
 	run->poll = opt->poll;
 	run->time_ns = opt->time * NS_PER_S;
-	run->ramp_ns = opt->ramp * NS_PER_S;
+	run->warm_up_ns = opt->warm_up * NS_PER_S;
 	if (opt->rate)
 		run->interval_ns = NS_PER_S / opt->rate * opt->nr_devs;
 	sched_getaffinity(0, sizeof(run->cpus), &run->cpus);

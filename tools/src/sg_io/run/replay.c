@@ -15,6 +15,7 @@
 
 #define DEPTH		64
 #define SPEED_MAX	1e6
+#define WINDOW_MS	100
 /* Time for all processes to reach their CPUs before the first command is due. */
 #define LEAD_NS		(NS_PER_S / 50)
 /*
@@ -28,37 +29,63 @@
 
 struct replay_options {
 	struct run_options run;
-	double speed;		/* 0: commands do not wait for their times */
+	struct plan_options plan;
+	bool has_speed;
+	bool has_window;
 	__u64 awake_us;
+	__u64 passes;
+	struct stop_when stop_when;
 	struct maps maps;
 	const char *args[2];
 	unsigned int nr_args;
 };
 
 enum {
-	OPT_VIA = 256, OPT_SPEED, OPT_DEPTH, OPT_AWAKE, OPT_FORCE, OPT_UNCHECKED,
-	OPT_MEMORY, OPT_JSON, OPT_SLOWEST,
-	OPT_MAP, OPT_FROM, OPT_TO,
+	OPT_VIA = 256, OPT_MODE, OPT_SPEED, OPT_WINDOW, OPT_DEPTH, OPT_AWAKE, OPT_FORCE,
+	OPT_UNCHECKED, OPT_MEMORY, OPT_MAP, OPT_FROM, OPT_TO, OPT_LOOP, OPT_STOP_WHEN,
 };
 
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
 {
 	o->via = run_find_path(arg, strlen(arg));
 	if (!o->via)
-		argp_error(state, "--via: '%s' is not sg, bsg-uring, smq or block", arg);
-	if (!strcmp(o->via, "bsg"))
-		argp_error(state,
-			   "--via bsg: has one command at a time in flight; sg, bsg-uring, smq "
-			   "or block have more");
+		argp_error(state, "--via: '%s' is not sg, bsg, bsg-uring, smq or block", arg);
 	o->vias[0] = o->via;
 	o->nr_vias = 1;
 }
 
-static double take_speed(struct argp_state *state, const char *arg)
+static void take_stop_when(struct argp_state *state, const char *arg, struct stop_when *when)
 {
-	if (!strcmp(arg, "max") || !strcmp(arg, "0"))
-		return 0;
-	return option_real(state, "--speed", arg, SPEED_MAX, "; max or 0: ignore the times");
+	const char *value = strchr(arg, '=');
+	size_t len = value ? (size_t)(value - arg) : 0;
+	__u64 ns;
+
+	if (len == 4 && !memcmp(arg, "late", len)) {
+		if (num_parse_decimal(value + 1, 1000000, &ns) || !ns)
+			argp_error(state, "--stop-when late: '%s' is no time in milliseconds",
+				   value + 1);
+		when->late_ns = ns;
+	} else if (len == 6 && !memcmp(arg, "errors", len)) {
+		when->errors = option_number(state, "--stop-when errors", value + 1, 1, ~0ULL);
+	} else if (len == 8 && !memcmp(arg, "inflight", len)) {
+		when->in_flight = option_number(state, "--stop-when inflight", value + 1, 1,
+						1 << 20);
+	} else {
+		argp_error(state, "--stop-when: '%s' is not late=MS, errors=N or inflight=N", arg);
+	}
+}
+
+/* Whether the mode's options fit it. */
+static void check_mode(struct argp_state *state, const struct replay_options *o)
+{
+	enum plan_mode mode = o->plan.mode;
+
+	if (o->has_speed && mode != PLAN_TIME)
+		argp_error(state, "--speed: --mode %s has no times", plan_modes[mode]);
+	if (o->stop_when.late_ns && mode != PLAN_TIME)
+		argp_error(state, "--stop-when late: --mode %s has no times", plan_modes[mode]);
+	if (o->has_window && mode != PLAN_DEPEND)
+		argp_error(state, "--window is for --mode depend");
 }
 
 /* With --map the devices are its targets, and FILE is the only argument. */
@@ -66,6 +93,7 @@ static void take_args(struct argp_state *state, struct replay_options *o)
 {
 	unsigned int i;
 
+	check_mode(state, o);
 	if (o->maps.from_us >= o->maps.to_us)
 		argp_error(state, "--from is not before --to");
 	if (o->maps.nr) {
@@ -93,8 +121,24 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_VIA:
 		take_via(state, arg, &o->run);
 		return 0;
+	case OPT_MODE:
+		if (!plan_find_mode(arg, &o->plan.mode))
+			argp_error(state, "--mode: '%s' is not time, max, load or depend", arg);
+		return 0;
 	case OPT_SPEED:
-		o->speed = take_speed(state, arg);
+		o->plan.speed = option_real(state, "--speed", arg, SPEED_MAX, "");
+		o->has_speed = true;
+		return 0;
+	case OPT_WINDOW:
+		if (num_parse_decimal(arg, 1000000, &o->plan.window_ns) || !o->plan.window_ns)
+			argp_error(state, "--window: '%s' is no time in milliseconds", arg);
+		o->has_window = true;
+		return 0;
+	case OPT_LOOP:
+		o->passes = option_number(state, "--loop", arg, 0, 1000000000);
+		return 0;
+	case OPT_STOP_WHEN:
+		take_stop_when(state, arg, &o->stop_when);
 		return 0;
 	case OPT_DEPTH:
 		o->run.depth = option_number(state, "--depth", arg, 1, 4096);
@@ -111,9 +155,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_MEMORY:
 		o->run.memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
 		return 0;
-	case OPT_SLOWEST:
-		o->run.slowest = option_number(state, "--slowest", arg, 1, SLOWEST_MAX);
-		return 0;
 	case OPT_MAP:
 		map_add(state, arg, &o->maps);
 		return 0;
@@ -123,8 +164,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_TO:
 		o->maps.to_us = option_seconds(state, "--to", arg) * 1e6;
 		return 0;
-	case OPT_JSON:
-		o->run.json = true;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->run;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->nr_args == 2)
@@ -149,8 +190,9 @@ struct replayed {
 
 static void sum_up(const struct run *run, struct replayed *all)
 {
-	const struct command *cmd;
+	const struct cmdfile *file = run->file;
 	const struct lane *l;
+	__u64 count;
 	size_t i;
 
 	for (l = run->lanes; l < run->lanes + run->nr_lanes; l++) {
@@ -158,45 +200,62 @@ static void sum_up(const struct run *run, struct replayed *all)
 		all->waited += l->waited;
 		all->overtaken += l->overtaken;
 		all->held += l->held;
-		for (i = 0; i < l->next; i++) {
-			cmd = &run->file->cmds[l->cmds[i]];
-			opcodes_add(&all->opcodes, cmd->cdb, cmd->cdb_len);
+		for (i = 0; i < l->nr; i++) {
+			count = l->pass + (i < l->next);
+			opcodes_add(&all->opcodes, cdb_of(&file->cmds[l->cmds[i]]),
+				    file->cmds[l->cmds[i]].cdb_len, count);
 		}
 	}
 }
 
+static const char * const stops[] = {
+	[STOP_LATE] = "late", [STOP_ERRORS] = "errors", [STOP_IN_FLIGHT] = "inflight",
+};
+
 static void report_more_text(const struct run *run, const struct replayed *all)
 {
+	const struct plan *plan = run->lanes[0].plan;
+	int stopped = atomic_load(&run->stopped);
+
 	fputs("  ", stdout);
 	opcodes_print(&all->opcodes, stdout);
 	putchar('\n');
-	if (run->lanes[0].speed)
+	if (plan->opt.mode == PLAN_TIME)
 		printf("issue error: p50 %.1f us, p99 %.1f us, p99.9 %.1f us, longest %.1f us; "
 		       "speed %g, %u CPU%s\n",
 		       hist_percentile(&all->late, 500) / 1e3,
 		       hist_percentile(&all->late, 990) / 1e3,
 		       hist_percentile(&all->late, 999) / 1e3, all->late.max / 1e3,
-		       run->lanes[0].speed, run->nr_lanes, run->nr_lanes == 1 ? "" : "s");
+		       plan->opt.speed, run->nr_lanes, run->nr_lanes == 1 ? "" : "s");
+	else
+		printf("mode %s, %u CPU%s\n", plan_modes[plan->opt.mode], run->nr_lanes,
+		       run->nr_lanes == 1 ? "" : "s");
 	if (all->waited)
 		printf("%llu commands were due while --depth %u were in flight: issued late\n",
 		       all->waited, run->depth);
 	if (all->held)
-		printf("%llu commands waited for the end of earlier ones with the same blocks\n",
-		       all->held);
+		printf("%llu commands waited for the end of earlier ones %s\n", all->held,
+		       plan->opt.mode == PLAN_DEPEND ? "that had ended before them in the file, or "
+		       "with the same blocks" : "with the same blocks");
 	if (all->overtaken)
 		printf("%llu commands were overtaken by later ones: %s had no room for them\n",
 		       all->overtaken, run->targets[0].dev->given);
+	if (stopped)
+		printf("stopped early: --stop-when %s\n", stops[stopped]);
 }
 
 static void report_more_json(const struct run *run, const struct replayed *all,
 			     struct json_object *o)
 {
+	const struct plan *plan = run->lanes[0].plan;
+	int stopped = atomic_load(&run->stopped);
 	struct json_object *ns = NULL;
 
-	if (run->lanes[0].speed) {
+	json_object_object_add(o, "mode", json_object_new_string(plan_modes[plan->opt.mode]));
+	if (plan->opt.mode == PLAN_TIME) {
 		ns = report_percentiles(&all->late);
 		json_object_object_add(ns, "max", json_object_new_uint64(all->late.max));
-		report_real(o, "speed", run->lanes[0].speed);
+		report_real(o, "speed", plan->opt.speed);
 	} else {
 		json_object_object_add(o, "speed", NULL);
 	}
@@ -204,8 +263,10 @@ static void report_more_json(const struct run *run, const struct replayed *all,
 	json_object_object_add(o, "lanes", json_object_new_uint64(run->nr_lanes));
 	json_object_object_add(o, "opcodes", opcodes_json(&all->opcodes));
 	json_object_object_add(o, "waited_for_depth", json_object_new_uint64(all->waited));
-	json_object_object_add(o, "waited_for_conflicts", json_object_new_uint64(all->held));
+	json_object_object_add(o, "waited_for_earlier", json_object_new_uint64(all->held));
 	json_object_object_add(o, "overtaken", json_object_new_uint64(all->overtaken));
+	json_object_object_add(o, "stopped", stopped ? json_object_new_string(stops[stopped]) :
+			       NULL);
 }
 
 static int report(const struct run *run, const struct result *r)
@@ -227,7 +288,7 @@ static int report(const struct run *run, const struct result *r)
 		report_more_text(run, all);
 	}
 	free(all);
-	return 0;
+	return atomic_load(&run->stopped) ? EXIT_NOT_GOOD : 0;
 }
 
 static void set_awake(struct run *run, const struct replay_options *opt)
@@ -235,7 +296,7 @@ static void set_awake(struct run *run, const struct replay_options *opt)
 	unsigned int cpus = CPU_COUNT(&run->cpus), k;
 	__u64 us = opt->awake_us;
 
-	if (opt->speed && run->nr_lanes > cpus) {
+	if (opt->plan.mode != PLAN_MAX && run->nr_lanes > cpus) {
 		warnx("warning: lines without cpu= share %u CPUs with the others: all may be late",
 		      cpus);
 		us = us < AWAKE_SHARED_US ? us : AWAKE_SHARED_US;
@@ -261,16 +322,44 @@ static int keep_cpus_awake(void)
 	return fd;
 }
 
+/* Issues the commands of a run that is prepared. */
+static int execute(struct run *run, const struct replay_options *opt)
+{
+	struct plan *plan = plan_new(run->file, &opt->plan);
+	int status = EXIT_USAGE, awake = -1;
+
+	if (!plan) {
+		warnx("no memory for the plan of %zu commands", run->file->nr);
+		return EXIT_USAGE;
+	}
+	run->lanes = lanes_new(plan, &run->nr_lanes);
+	if (run->lanes) {
+		set_awake(run, opt);
+		run->lead_ns = LEAD_NS;
+		run->passes = opt->passes;
+		run->stop_when = opt->stop_when;
+		if (opt->plan.mode != PLAN_MAX)
+			awake = keep_cpus_awake();
+		status = run_execute(run, &opt->run, report);
+		if (awake >= 0)
+			close(awake);
+		lanes_free(run->lanes, run->nr_lanes);
+	}
+	plan_free(plan);
+	return status;
+}
+
 static int replay(struct run *run, const struct replay_options *opt, struct device *devs,
 		  int *taken_fds)
 {
-	int status = run_prepare(run, &opt->run, run->file, devs, taken_fds), awake = -1;
+	int status = run_prepare(run, &opt->run, run->file, devs, taken_fds);
 
 	if (status)
 		return status;
 	if (run->engine->sync && run->depth > 1) {
-		warnx("%s: without an sg node it has one command at a time in flight: "
-		      "use --depth 1", devs[0].given);
+		warnx("%s: --via %s has one command at a time in flight%s: use --depth 1",
+		      devs[0].given, run->engine->name,
+		      run->engine->node == NODE_BLOCK ? " without an sg node" : "");
 		return EXIT_DEVICE;
 	}
 	/* A lane sends to all devices, so it must not wait for one. */
@@ -278,28 +367,23 @@ static int replay(struct run *run, const struct replay_options *opt, struct devi
 		warnx("--depth 1: several devices need 2 or more");
 		return EXIT_USAGE;
 	}
-	run->lanes = lanes_new(run->file, opt->speed, &run->nr_lanes);
-	if (!run->lanes)
-		return EXIT_USAGE;
-	set_awake(run, opt);
-	run->lead_ns = LEAD_NS;
-	if (opt->speed)
-		awake = keep_cpus_awake();
-	status = run_execute(run, &opt->run, report);
-	if (awake >= 0)
-		close(awake);
-	lanes_free(run->lanes, run->nr_lanes);
-	return status;
+	return execute(run, opt);
 }
 
 static int load(struct replay_options *opt, struct cmdfile *file)
 {
-	const struct cmdfile_options how = {
-		.unchecked = opt->run.unchecked, .names_unchecked = true, .shared = true,
+	const enum plan_mode mode = opt->plan.mode;
+	struct cmdfile_options how = {
+		.unchecked = opt->run.unchecked, .names_unchecked = true, .make_later = true,
+		.by_time = mode != PLAN_MAX,
 		.memory = opt->run.memory, .maps = map_any(&opt->maps) ? &opt->maps : NULL,
 	};
 	int status;
 
+	if (mode == PLAN_LOAD)
+		how.needs_took = "--mode load";
+	if (mode == PLAN_DEPEND)
+		how.needs_took = "--mode depend";
 	run_set_type(&opt->run);
 	if (!device_comes_first(opt->run.devs[0]))
 		return EXIT_USAGE;
@@ -308,9 +392,9 @@ static int load(struct replay_options *opt, struct cmdfile *file)
 		return status;
 	if (cmdfile_load(opt->run.file, &how, file))
 		return EXIT_USAGE;
-	if (file->timed || !opt->speed)
+	if (file->timed || mode == PLAN_MAX)
 		return 0;
-	warnx("%s: no command has at=, so there are no times to replay; use --speed max",
+	warnx("%s: no command has at=, so there are no times to replay; use --mode max",
 	      file->name);
 	cmdfile_free(file);
 	return EXIT_USAGE;
@@ -319,14 +403,22 @@ static int load(struct replay_options *opt, struct cmdfile *file)
 int cmd_replay(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "speed", OPT_SPEED, "X", 0,
-		  "X times as fast as the file says (1); max or 0: ignore the times", 1 },
+		{ "mode", OPT_MODE, "MODE", 0,
+		  "When commands are issued: time, max, load or depend, see below (time)", 1 },
+		{ "speed", OPT_SPEED, "X", 0, "X times as fast as the file says (1)", 1 },
+		{ "window", OPT_WINDOW, "MS", 0,
+		  "With --mode depend: commands that ended longer before do not count (100)", 1 },
+		{ "loop", OPT_LOOP, "N", 0,
+		  "Issue FILE N times, each time when all has ended; 0: until Ctrl-C (1)", 1 },
+		{ "stop-when", OPT_STOP_WHEN, "late=MS|errors=N|inflight=N", 0,
+		  "End when a command is issued later than MS milliseconds, N commands were not "
+		  "good, or more than N are in flight; may be given for each", 1 },
 		{ "map", OPT_MAP, "OLD=NEW[,offset=BLOCKS][,scale=X]", 0, map_help, 1 },
 		{ "from", OPT_FROM, "SECONDS", 0,
 		  "Leave out commands before this time of FILE; it may end in s, m or h", 1 },
 		{ "to", OPT_TO, "SECONDS", 0, "Leave out commands from this time of FILE on", 1 },
 		{ "via", OPT_VIA, "PATH", 0,
-		  "sg, bsg-uring, smq or block (smq on an smqsg node, otherwise sg)", 1 },
+		  "sg, bsg, bsg-uring, smq or block (smq on an smqsg node, otherwise sg)", 1 },
 		{ "depth", OPT_DEPTH, "N", 0, "The most commands in flight from each CPU (64)", 1 },
 		{ "awake", OPT_AWAKE, "US", 0,
 		  "Do not sleep if the next command is due within US microseconds (10000)", 1 },
@@ -334,29 +426,40 @@ int cmd_replay(int argc, char **argv)
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
 		  "Accept a direction and BYTES that contradict the CDB, as in 'sg_io run'", 2 },
 		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
-		{ "slowest", OPT_SLOWEST, "N", 0,
-		  "List the N slowest commands with their lines, as in 'sg_io run'", 2 },
-		{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 2 },
 		{ 0 }
 	};
+	static const struct argp_child children[] = { { &run_output_argp, 0, NULL, 3 }, { 0 } };
 	static const struct argp argp = {
+		.children = children,
 		.options = options, .parser = parse, .args_doc = "DEV FILE\n--map OLD=NEW... FILE",
 		.doc =
-		"Issue the commands of FILE ('-': standard input) to DEV at their times.\n"
+		"Issue the commands of FILE ('-': standard input) to DEV as they were recorded.\n"
 		"Overwrites the blocks that FILE writes with a pattern: use a scratch disk.\v"
-		"at= is the time when a command is issued, in microseconds; the smallest in the\n"
-		"file is the start. A command without at= is issued right after the one before\n"
-		"it on its CPU. cpu= is the CPU. For each CPU a separate process issues the\n"
+		"at= is the time when a command was issued, in microseconds; the smallest in\n"
+		"the file is the start. A command without at= has the time of the one before it\n"
+		"on its CPU. cpu= is the CPU. For each CPU a separate process issues the\n"
 		"commands. Another process, which may run on any CPU, issues the commands\n"
 		"without cpu=. The commands of a CPU are issued in the order of the file, even\n"
-		"if earlier ones fail or have not ended. Between CPUs the times give an order.\n"
+		"if earlier ones fail or have not ended.\n"
 		"\n"
-		"But a command waits until earlier ones have ended, on any CPU, if they use the\n"
-		"same blocks and one of them writes: so each block gets its data in the order\n"
-		"of the times, with --speed max of the lines. SYNCHRONIZE CACHE waits for the\n"
-		"writes before it, except at --speed 1. A command that may change blocks and\n"
-		"has no LBA, or whose opcode is not known, counts as a write of all blocks.\n"
-		"The report counts commands that waited.\n"
+		"Modes:\n"
+		"  time       Each command at its time; between CPUs the times give an order.\n"
+		"  max        Each command as soon as there is room.\n"
+		"  load       All commands in the order of their times, each as soon as fewer\n"
+		"             are in flight than were in the recording when it was issued,\n"
+		"             itself included. Needs took= in each line.\n"
+		"  depend     Each command when those have ended that had ended, not more than\n"
+		"             --window before, when it was issued. Needs took= in each line.\n"
+		"\n"
+		"In each mode a command waits until earlier ones have ended, on any CPU, if\n"
+		"they use the same blocks and one of them writes: so each block gets its data\n"
+		"in the order of the times, with --mode max of the lines. SYNCHRONIZE CACHE\n"
+		"waits for the writes before it, except with --mode time at --speed 1. A\n"
+		"command that may change blocks and has no LBA, or whose opcode is not known,\n"
+		"counts as a write of all blocks. The report counts commands that waited.\n"
+		"\n"
+		"What ends in the --warm-up is in no figure, and does not make --stop-when end\n"
+		"the replay. If that ends it, the exit status is 1.\n"
 		"\n"
 		"--map OLD=NEW sends the commands with dev=OLD to NEW; it is given once for\n"
 		"each device of FILE, and there is no argument DEV. Several may go to one NEW,\n"
@@ -383,7 +486,8 @@ int cmd_replay(int argc, char **argv)
 	struct replay_options opt = {
 		.run = { .replay = true, .depth = DEPTH, .batch = 1, .jobs = 1,
 			 .memory = 1024ULL << 20 },
-		.speed = 1,
+		.plan = { .speed = 1, .window_ns = WINDOW_MS * 1000000ULL },
+		.passes = 1,
 		.awake_us = AWAKE_US,
 		.maps.to_us = ~0ULL,
 	};
@@ -394,6 +498,7 @@ int cmd_replay(int argc, char **argv)
 	unsigned int i;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
+	opt.plan.counts = opt.stop_when.in_flight;
 	status = load(&opt, &file);
 	if (status)
 		return status;

@@ -45,12 +45,12 @@ static void print_devices(const struct result *r)
 
 void report_name(const struct command *cmd, char *buf, size_t size)
 {
-	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 
 	if (op)
 		snprintf(buf, size, "%s", op->name);
 	else
-		snprintf(buf, size, "opcode %02Xh", cmd->cdb[0]);
+		snprintf(buf, size, "opcode %02Xh", cdb_of(cmd)[0]);
 }
 
 /* Seconds from the start of the run until the command was issued. */
@@ -89,9 +89,9 @@ void report_text(const struct result *r)
 	       hist_percentile(&r->latency, 990) / 1e3,
 	       hist_percentile(&r->latency, 999) / 1e3, r->latency.max / 1e3);
 	printf("status: %llu good, %llu not good\n", t->good, t->bad);
-	if (r->opt->ramp)
+	if (r->opt->warm_up)
 		printf("not counted: %llu commands that ended in the first %g s\n", r->uncounted,
-		       r->opt->ramp);
+		       r->opt->warm_up);
 	for (i = 0; i < t->nr; i++) {
 		outcome_describe(&t->entries[i].what, text, sizeof(text));
 		printf("  %llu x %s; first at line %u%s%s\n", t->entries[i].count, text,
@@ -260,7 +260,7 @@ struct json_object *report_object(const struct result *r)
 	json_object_object_add(o, "devices", devices_json(r));
 	if (r->opt->slowest)
 		json_object_object_add(o, "slowest", slowest_json(r));
-	if (r->opt->ramp)
+	if (r->opt->warm_up)
 		json_object_object_add(o, "uncounted", json_object_new_uint64(r->uncounted));
 	json_object_object_add(o, "interrupted", json_object_new_boolean(r->signal));
 	return o;

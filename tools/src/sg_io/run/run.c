@@ -32,18 +32,18 @@ static unsigned int count_workers(const struct run *run, const struct run_option
 
 static int check_size(const struct run *run, const struct run_options *opt)
 {
-	__u64 jobs = run->lanes ? run->nr_lanes : opt->jobs;
-	__u64 requests = jobs * opt->depth * run->nr_targets;
-	__u64 need = dataset_bytes(run->file->data) + requests * worker_request_bytes(run->file);
+	__u64 requests = run->lanes ? run->nr_lanes * opt->depth :
+		opt->jobs * opt->depth * run->nr_targets;
+	__u64 need = dataset_bytes(run->file->data) + requests * worker_request_bytes(run);
 
 	if (count_workers(run, opt) > MAX_WORKERS) {
 		warnx("--jobs, --depth and the devices make %u threads, the limit is %d",
 		      count_workers(run, opt), MAX_WORKERS);
 		return -1;
 	}
-	/* The limit does not apply to a run that checks the data: it has only --depth requests. */
-	if (run->engine == &engine_smq && !run->check &&
-	    run->file->nr + opt->depth > SMQ_SG_MAX_SLOTS) {
+	/* A replay, and a run that checks the data, need slots for shapes of commands only. */
+	if (run->engine == &engine_smq && !run->check && !run->lanes &&
+	    run->file->nr + opt->depth >= SMQ_SG_MAX_SLOTS) {
 		warnx("%s: %zu commands; --via %s needs a slot for each and --depth more, "
 		      "the limit is %u",
 		      run->file->name, run->file->nr, run->engine->name, SMQ_SG_MAX_SLOTS);
@@ -51,7 +51,7 @@ static int check_size(const struct run *run, const struct run_options *opt)
 	}
 	if (need > opt->memory) {
 		warnx("data-in of %llu x %zu bytes and data-out make %llu MiB, --memory is %llu",
-		      requests, worker_request_bytes(run->file), (need >> 20) + 1,
+		      requests, worker_request_bytes(run), (need >> 20) + 1,
 		      opt->memory >> 20);
 		return -1;
 	}
@@ -69,16 +69,10 @@ static void add_share(struct result *r, unsigned int t, const struct hist *laten
 		d->seconds = seconds;
 }
 
-/* When the first command could end that counts. */
-static __u64 counted_from(const struct run *run)
-{
-	return run->start_ns + run->lead_ns + run->ramp_ns;
-}
-
 static void collect_worker(const struct run *run, const struct worker *w, unsigned int nth,
 			   struct result *r)
 {
-	__u64 first = counted_from(run);
+	__u64 first = run_counts_from(run);
 	const struct share *s;
 	unsigned int t;
 
@@ -96,7 +90,7 @@ static void collect_worker(const struct run *run, const struct worker *w, unsign
 static void collect(const struct run *run, const struct worker *workers, unsigned int nr,
 		    struct result *r)
 {
-	__u64 first = counted_from(run), last = first;
+	__u64 first = run_counts_from(run), last = first;
 	unsigned int i;
 
 	for (i = 0; i < nr; i++) {
@@ -109,7 +103,7 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 			last = workers[i].last_ns;
 	}
 	slowest_sort(&r->slowest);
-	r->start_ns = run->start_ns + run->lead_ns;
+	r->start_ns = run_begin(run);
 	r->seconds = (last - first) / 1e9;
 	tally_sort(&r->tally);
 	for (i = 0; i < r->tally.nr; i++)
@@ -210,7 +204,7 @@ out_wake:
 	if (out.log)
 		fclose(out.log);
 	intervals_free(out.intervals);
-	log_rings_free(run->logs);
+	log_rings_free(run->logs, nr);
 	close(run->wake_fd);
 out:
 	if (r) {

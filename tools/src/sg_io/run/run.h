@@ -26,7 +26,7 @@ struct run_options {
 	double time;		/* seconds; 0: no end by time */
 	__u64 slowest;		/* how many of the slowest commands to list */
 	double rate;		/* commands per second; 0: no limit */
-	double ramp;		/* seconds before the first command that counts */
+	double warm_up;		/* seconds before the first command that counts */
 	double interval;	/* seconds between lines; 0: no lines */
 	const char *log;	/* the file of the log; NULL: none */
 	bool poll;
@@ -61,7 +61,7 @@ struct result {
 	__u64 start_ns;		/* when the first command could be issued: clock_ns() */
 	struct tally tally;
 	bool tally_short;
-	__u64 uncounted;	/* commands that ended in the ramp */
+	__u64 uncounted;	/* commands that ended in the warm-up */
 };
 
 /**
@@ -77,6 +77,9 @@ int run_execute(struct run *run, const struct run_options *opt,
 
 /* A path by its name, of @len characters; NULL if there is none. */
 const char *run_find_path(const char *name, size_t len);
+
+/* --warm-up, --interval, --log, --slowest and --json; its input is a struct run_options. */
+extern const struct argp run_output_argp;
 
 /* Parse the options of the command line; exit on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);

@@ -97,7 +97,7 @@ static bool add_read(struct verify *v, size_t *room, __u64 lba, __u64 blocks, si
 		.bytes = blocks * v->written.block_size, .timeout_ms = READ_TIMEOUT_MS,
 		.line = v->written.file->cmds[v->written.extents[extent].cmd].line,
 	};
-	cdb_build(op, lba, blocks, cmd->cdb);
+	cdb_build(op, lba, blocks, cdb_of(cmd));
 	if (cmd->bytes > reads->max_in)
 		reads->max_in = cmd->bytes;
 	return true;
@@ -142,7 +142,7 @@ static int make_reads(struct verify *v)
 	v->reads.max_bytes = v->reads.max_in;
 	v->reads.max_timeout_ms = READ_TIMEOUT_MS;
 	/* READs send no data: do not give the file's data-out buffers to the path. */
-	v->reads.data = dataset_new(NULL, 0, false);
+	v->reads.data = dataset_new(NULL, 0);
 	if (v->reads.data)
 		return 0;
 	warnx("no memory");
@@ -150,10 +150,10 @@ static int make_reads(struct verify *v)
 }
 
 /* Says what a block has instead of the tags that it should have. */
-static void judge(const struct verify *v, struct difference *d, const __u8 *found,
+static void judge(struct verify *v, struct difference *d, const __u8 *found,
 		  const __u8 *expected)
 {
-	const struct written *w = &v->written;
+	struct written *w = &v->written;
 	struct tag_finding *f = &d->finding;
 	const struct tag *want = &d->want;
 
@@ -228,12 +228,12 @@ static void add_difference(struct verify *v, __u64 lba, size_t cmd, const __u8 *
 static void check(struct run *run, const struct request *rq)
 {
 	struct verify *v = run->check_arg;
-	const struct written *w = &v->written;
+	struct written *w = &v->written;
 	size_t nth = rq->cmd - v->reads.cmds;
 	const struct extent *e = &w->extents[v->first[nth]];
-	const struct cdb_op *op = cdb_find(rq->cmd->cdb, rq->cmd->cdb_len);
-	__u64 lba = cdb_lba(op, rq->cmd->cdb), end = lba + cdb_blocks(op, rq->cmd->cdb);
-	const __u8 *found = rq->in, *expected;
+	const struct cdb_op *op = cdb_find(cdb_of(rq->cmd), rq->cmd->cdb_len);
+	__u64 lba = cdb_lba(op, cdb_of(rq->cmd)), end = lba + cdb_blocks(op, cdb_of(rq->cmd));
+	const __u8 *found = rq->buffer, *expected;
 	bool same;
 
 	pthread_mutex_lock(&v->lock);
@@ -430,7 +430,7 @@ static void read_again(struct verify *v, const struct run_options *opt)
 	struct verify again = {
 		.lock = PTHREAD_MUTEX_INITIALIZER, .memory = v->memory, .most = v->most,
 		.again = v->list,
-		.written = { .file = v->written.file, .block_size = v->written.block_size },
+		.written = v->written,
 	};
 	struct run run = { .check = check, .check_arg = &again };
 	struct run_options once = *opt;
@@ -438,6 +438,7 @@ static void read_again(struct verify *v, const struct run_options *opt)
 	int taken_fd = -1;
 	size_t i;
 
+	again.written.nr = 0;
 	again.written.extents = calloc(v->nr, sizeof(struct extent));
 	if (!again.written.extents) {
 		warnx("no memory to read the differences again");
@@ -455,7 +456,9 @@ static void read_again(struct verify *v, const struct run_options *opt)
 	free(run.targets);
 	cmdfile_free(&again.reads);
 	free(again.first);
-	written_free(&again.written);
+	free(again.written.extents);
+	/* The data that was made last is now what @again has made. */
+	memcpy(v->written.made, again.written.made, sizeof(v->written.made));
 }
 
 static int report(const struct run *run, const struct result *r)
@@ -690,7 +693,7 @@ int cmd_verify(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	/* The file is read with all checks, so that the data of each block is known. */
 	how = (struct cmdfile_options){
-		.memory = opt.run.memory, .maps = opt.maps.nr ? &opt.maps : NULL,
+		.make_later = true, .memory = opt.run.memory, .maps = opt.maps.nr ? &opt.maps : NULL,
 	};
 	if (!device_comes_first(opt.run.devs[0]))
 		return EXIT_USAGE;

@@ -48,7 +48,7 @@ static bool add(struct build *b, __u64 lba, __u64 blocks, size_t cmd, bool known
 /* The byte with the option bits. */
 static __u8 bits_of(const struct command *cmd)
 {
-	return cmd->cdb_len == 32 ? cmd->cdb[10] : cmd->cdb[1];
+	return cmd->cdb_len == 32 ? cdb_of(cmd)[10] : cdb_of(cmd)[1];
 }
 
 static bool add_unmap(struct build *b, size_t i)
@@ -66,7 +66,7 @@ static bool add_unmap(struct build *b, size_t i)
 static bool add_same(struct build *b, const struct cdb_op *op, size_t i)
 {
 	const struct command *cmd = &b->w->file->cmds[i];
-	__u64 lba = cdb_lba(op, cmd->cdb), n = cdb_blocks(op, cmd->cdb);
+	__u64 lba = cdb_lba(op, cdb_of(cmd)), n = cdb_blocks(op, cdb_of(cmd));
 
 	/* 0 blocks mean: to the end of the medium; if that is not known, to the greatest LBA. */
 	if (!n && b->last_lba >= lba)
@@ -82,7 +82,7 @@ static bool add_all(struct build *b, size_t i)
 
 static bool check_size(const struct build *b, const struct cdb_op *op, const struct command *cmd)
 {
-	__u32 implied = cdb_block_size(op, cmd->cdb, cmd->bytes);
+	__u32 implied = cdb_block_size(op, cdb_of(cmd), cmd->bytes);
 
 	if (!implied || implied == b->w->block_size)
 		return true;
@@ -94,19 +94,19 @@ static bool check_size(const struct build *b, const struct cdb_op *op, const str
 static bool add_command(struct build *b, size_t i)
 {
 	const struct command *cmd = &b->w->file->cmds[i];
-	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
+	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 
-	if (!cdb_changes_medium(cmd->cdb, cmd->cdb_len, cmd->dir))
+	if (!cdb_changes_medium(cdb_of(cmd), cmd->cdb_len, cmd->dir))
 		return true;
-	if (cmd->cdb[0] == UNMAP)
+	if (cdb_of(cmd)[0] == UNMAP)
 		return add_unmap(b, i);
 	/* FORMAT UNIT, SANITIZE, FORMAT WITH PRESET. */
-	if (cmd->cdb[0] == 0x04 || cmd->cdb[0] == 0x48 || cmd->cdb[0] == 0x38)
+	if (cdb_of(cmd)[0] == 0x04 || cdb_of(cmd)[0] == 0x48 || cdb_of(cmd)[0] == 0x38)
 		return add_all(b, i);
 	/* START STOP UNIT changes no blocks. */
-	if (cmd->cdb[0] == 0x1b)
+	if (cdb_of(cmd)[0] == 0x1b)
 		return true;
-	if (!op || cmd->cdb[0] == EXTENDED_COPY) {
+	if (!op || cdb_of(cmd)[0] == EXTENDED_COPY) {
 		b->w->unclear++;
 		return true;
 	}
@@ -115,10 +115,10 @@ static bool add_command(struct build *b, size_t i)
 		return true;
 	if (!check_size(b, op, cmd))
 		return false;
-	if (cdb_repeats_block(op, cmd->cdb) || (op->flags & CDB_NDOB))
+	if (cdb_repeats_block(op, cdb_of(cmd)) || (op->flags & CDB_NDOB))
 		return add_same(b, op, i);
 	/* ORWRITE adds bits to data that may not be known. */
-	return add(b, cdb_lba(op, cmd->cdb), cdb_blocks(op, cmd->cdb), i, cmd->cdb[0] != ORWRITE);
+	return add(b, cdb_lba(op, cdb_of(cmd)), cdb_blocks(op, cdb_of(cmd)), i, cdb_of(cmd)[0] != ORWRITE);
 }
 
 static int by_lba(const void *a, const void *b)
@@ -231,6 +231,13 @@ int written_find(const struct cmdfile *file, __u32 block_size, __u64 last_lba, s
 	size_t i;
 
 	*w = (struct written){ .file = file, .block_size = block_size };
+	for (i = 0; i < 2; i++) {
+		w->made[i].data = malloc(file->max_bytes + 1);
+		if (!w->made[i].data) {
+			warnx("no memory");
+			goto fail;
+		}
+	}
 	for (i = 0; i < file->nr; i++)
 		if (!add_command(&b, i))
 			goto fail;
@@ -248,25 +255,42 @@ fail:
 void written_free(struct written *w)
 {
 	free(w->extents);
-	w->extents = NULL;
-	w->nr = 0;
+	free(w->made[0].data);
+	free(w->made[1].data);
+	*w = (struct written){};
 }
 
-const void *written_block(const struct written *w, const struct extent *e, __u64 lba)
+/* The data-out of a command; @made keeps that of one. */
+static const char *data_of(const struct command *cmd, struct made *made)
 {
-	const struct command *cmd = &w->file->cmds[e->cmd];
-	const struct cdb_op *op = cdb_find(cmd->cdb, cmd->cdb_len);
-	const char *data = cmd->data;
-	__u64 nth = lba - cdb_lba(op, cmd->cdb);
+	if (!cmd->made)
+		return cmd->data;
+	if (made->cmd != cmd)
+		cmdfile_fill(cmd, made->data);
+	made->cmd = cmd;
+	return made->data;
+}
+
+static const void *find_block(const struct written *w, const struct command *cmd, __u64 lba,
+			      struct made *made)
+{
+	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
+	const char *data = data_of(cmd, made);
+	__u64 nth = lba - cdb_lba(op, cdb_of(cmd));
 
 	if (!data)	/* WRITE SAME without a data-out buffer */
 		return no_data;
-	if (cdb_repeats_block(op, cmd->cdb))
+	if (cdb_repeats_block(op, cdb_of(cmd)))
 		return data;
 	/* The data to write comes after the data to compare with. */
-	if (cmd->cdb[0] == COMPARE_AND_WRITE)
-		nth += cdb_blocks(op, cmd->cdb);
+	if (cdb_of(cmd)[0] == COMPARE_AND_WRITE)
+		nth += cdb_blocks(op, cdb_of(cmd));
 	return data + nth * w->block_size;
+}
+
+const void *written_block(struct written *w, const struct extent *e, __u64 lba)
+{
+	return find_block(w, &w->file->cmds[e->cmd], lba, &w->made[0]);
 }
 
 static int by_line(const void *key, const void *cmd)
@@ -276,19 +300,17 @@ static int by_line(const void *key, const void *cmd)
 	return (line > other) - (line < other);
 }
 
-bool written_by_line(const struct written *w, __u32 line, __u64 lba, const void *block)
+bool written_by_line(struct written *w, __u32 line, __u64 lba, const void *block)
 {
 	const struct cmdfile *file = w->file;
 	const struct command *cmd = bsearch(&line, file->cmds, file->nr, sizeof(*cmd), by_line);
-	struct extent e = { .lba = lba, .blocks = 1, .known = true };
 	const struct cdb_op *op;
 
 	if (!cmd || cmd->dir != DIR_OUT)
 		return false;
-	op = cdb_find(cmd->cdb, cmd->cdb_len);
-	if (!op || !op->lba_len || (op->flags & CDB_BYTCHK) || lba < cdb_lba(op, cmd->cdb) ||
-	    lba - cdb_lba(op, cmd->cdb) >= cdb_blocks(op, cmd->cdb))
+	op = cdb_find(cdb_of(cmd), cmd->cdb_len);
+	if (!op || !op->lba_len || (op->flags & CDB_BYTCHK) || lba < cdb_lba(op, cdb_of(cmd)) ||
+	    lba - cdb_lba(op, cdb_of(cmd)) >= cdb_blocks(op, cdb_of(cmd)))
 		return false;
-	e.cmd = cmd - file->cmds;
-	return !memcmp(block, written_block(w, &e, lba), w->block_size);
+	return !memcmp(block, find_block(w, cmd, lba, &w->made[1]), w->block_size);
 }

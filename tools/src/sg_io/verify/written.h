@@ -13,12 +13,19 @@ struct extent {
 	bool known;		/* the data of the blocks is known, see written_block() */
 };
 
+/* The data-out of a command, if it is made and not an image of the file. */
+struct made {
+	void *data;
+	const struct command *cmd;	/* NULL: none yet */
+};
+
 struct written {
 	const struct cmdfile *file;
 	__u32 block_size;
 	struct extent *extents;	/* in order of LBA, none overlaps another */
 	size_t nr;
 	__u64 blocks;		/* number of blocks in extents with known data */
+	struct made made[2];	/* of written_block() and written_by_line() */
 	__u64 unclear;		/* number of commands that may have written unknown data */
 };
 
@@ -35,10 +42,13 @@ int written_find(const struct cmdfile *file, __u32 block_size, __u64 last_lba,
 		 struct written *w);
 void written_free(struct written *w);
 
-/* The data of block @lba, which lies in @e, an extent with known data. */
-const void *written_block(const struct written *w, const struct extent *e, __u64 lba);
+/*
+ * The data of block @lba, which lies in @e, an extent with known data. It is valid until the next
+ * call.
+ */
+const void *written_block(struct written *w, const struct extent *e, __u64 lba);
 
 /* Whether the command of this line writes @block, of block_size bytes, to @lba. */
-bool written_by_line(const struct written *w, __u32 line, __u64 lba, const void *block);
+bool written_by_line(struct written *w, __u32 line, __u64 lba, const void *block);
 
 #endif

@@ -14,24 +14,20 @@
  * reap.
  */
 #define SILENT_NS	40000
-#define FAR_NS		(1ULL << 62)	/* more than a century: a later due time is cut to this */
 /*
- * A lane whose next command is held looks again after an eighth of the time that it has waited. It
- * cannot be woken: a wakeup would cost the other lane a system call.
+ * A lane whose next command is held looks again at once, for @awake_ns and HELD_NS_MAX; then after
+ * an eighth of the time that it has waited. It cannot be woken: a wakeup would cost the other lane
+ * a system call.
  */
 #define HELD_NS_MIN	10000
 #define HELD_NS_MAX	1000000
+/* Time for all processes to see that a pass has ended, before the first command is due. */
+#define LEAD_NS		(NS_PER_S / 50)
+#define PASS_WAIT_NS	200000
 
-static __u64 due_ns(const struct run *run, const struct lane *l, size_t nth)
+static __u64 due_ns(const struct lane *l)
 {
-	__u64 base = run->start_ns + run->lead_ns;
-	const struct command *cmd = &run->file->cmds[l->cmds[nth]];
-	double ns;
-
-	if (!l->speed)
-		return base;
-	ns = (cmd->at_us - l->first_us) * 1000 / l->speed;
-	return base + (ns < FAR_NS ? (__u64)ns : FAR_NS);
+	return l->begin_ns + plan_due(l->plan, l->cmds[l->next]);
 }
 
 static void prepare(struct worker *w, struct request *rq, __u64 due)
@@ -46,10 +42,18 @@ static void prepare(struct worker *w, struct request *rq, __u64 due)
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }
 
-static void note_late(struct lane *l, __u64 due, __u64 now)
+static void note_late(struct worker *w, const struct request *rq)
 {
-	if (l->speed)
-		hist_add(&l->late, now > due ? now - due : 0);
+	const struct stop_when *when = &w->run->stop_when;
+	__u64 late = rq->submit_ns > rq->due_ns ? rq->submit_ns - rq->due_ns : 0;
+	struct lane *l = w->lane;
+
+	if (l->plan->opt.mode != PLAN_TIME || rq->submit_ns < run_counts_from(w->run))
+		return;
+	hist_add(&l->late, late);
+	l->waited += rq->due_ns <= l->room_ns;
+	if (when->late_ns && late > when->late_ns)
+		run_stop(w->run, STOP_LATE);
 }
 
 /* Takes the free request with the earliest refused command; NULL if there is none. */
@@ -77,6 +81,13 @@ static bool is_overtaken(const struct lane *l, const struct request *rq)
 	return l->next && l->cmds[l->next - 1] > rq->sequence;
 }
 
+static void send(struct worker *w, struct request *rq)
+{
+	w->run->engine->queue(w, rq);
+	if (w->run->engine->submit)
+		w->run->engine->submit(w);
+}
+
 static void issue_refused(struct worker *w, struct request *rq)
 {
 	/* A command may be refused more than once, but counts once. */
@@ -85,57 +96,82 @@ static void issue_refused(struct worker *w, struct request *rq)
 		w->lane->overtaken++;
 	}
 	prepare(w, rq, rq->due_ns);
-	w->run->engine->queue(w, rq);
-	if (w->run->engine->submit)
-		w->run->engine->submit(w);
+	send(w, rq);
 }
 
 /*
- * The place in @free of a request for the next command's device; @nr_free if there is none. The
- * requests of a worker use the targets in turn, and those that were used last are at the end.
+ * Gives the next command and its data to a request, if one is free and no refused command has to be
+ * issued first. Return: whether the next command has a request.
  */
-static unsigned int find_free(const struct worker *w, const struct lane *l)
+static bool prepare_next(struct worker *w)
 {
-	unsigned int nr = w->run->nr_targets, i, dev;
+	struct lane *l = w->lane;
+	struct request *rq;
 
-	if (nr == 1)
-		return w->nr_free ? w->nr_free - 1 : 0;
-	dev = w->run->file->cmds[l->cmds[l->next]].dev;
-	for (i = w->nr_free; i--;)
-		if (w->free[i]->index % nr == dev)
-			return i;
-	return w->nr_free;
+	if (l->rq || w->refused || l->next == l->nr || !w->nr_free)
+		return l->rq;
+	rq = w->free[--w->nr_free];
+	rq->sequence = l->cmds[l->next];
+	rq->cmd = &w->run->file->cmds[rq->sequence];
+	rq->target = &w->run->targets[rq->cmd->dev];
+	rq->overtaken = false;
+	if (rq->cmd->dir == DIR_OUT)
+		cmdfile_fill(rq->cmd, rq->buffer);
+	l->rq = rq;
+	return true;
 }
 
-/* Whether there is a free request for the next command, if there is one. */
 static bool has_room(const struct worker *w)
 {
-	const struct lane *l = w->lane;
-
-	return l->next == l->nr ? w->nr_free : find_free(w, l) < w->nr_free;
+	return w->lane->rq || w->nr_free;
 }
 
-/* Whether the next command must wait until earlier ones with the same blocks have ended. */
-static bool is_held(struct lane *l, __u64 now)
+/* Whether the next command must wait until earlier ones have been issued or have ended. */
+static bool is_held(struct worker *w, __u64 now)
 {
-	bool held = conflicts_hold(l->conflicts, &l->view, l->cmds[l->next]);
+	struct lane *l = w->lane;
+	size_t next = l->cmds[l->next];
+	bool waits = !plan_admits(l->plan, next), held = !waits &&
+		plan_hold(l->plan, &l->view, next);
 
-	if (held && !l->held_ns) {
-		l->held_ns = now;
-		l->held++;
-	} else if (!held) {
+	if (!waits && !held) {
 		l->held_ns = 0;
+		l->holds = false;
+		return false;
 	}
-	return held;
+	if (!l->held_ns)
+		l->held_ns = now;
+	if (held && !l->holds && now >= run_counts_from(w->run))
+		l->held++;
+	l->holds |= held;
+	return true;
 }
 
 static __u64 held_wait(const struct lane *l, __u64 now)
 {
-	__u64 wait = (now - l->held_ns) / 8;
+	__u64 held = now - l->held_ns;
 
-	if (wait < HELD_NS_MIN)
+	if (held < l->awake_ns && held < HELD_NS_MAX)
+		return 0;
+	if (held / 8 < HELD_NS_MIN)
 		return HELD_NS_MIN;
-	return wait < HELD_NS_MAX ? wait : HELD_NS_MAX;
+	return held / 8 < HELD_NS_MAX ? held / 8 : HELD_NS_MAX;
+}
+
+static void issue_next(struct worker *w)
+{
+	struct lane *l = w->lane;
+	struct request *rq = l->rq;
+	unsigned int most = w->run->stop_when.in_flight;
+
+	prepare(w, rq, due_ns(l));
+	note_late(w, rq);
+	l->rq = NULL;
+	l->next++;
+	if (plan_issued(l->plan, rq->sequence) > most && most &&
+	    rq->submit_ns >= run_counts_from(w->run))
+		run_stop(w->run, STOP_IN_FLIGHT);
+	send(w, rq);
 }
 
 /*
@@ -145,31 +181,11 @@ static __u64 held_wait(const struct lane *l, __u64 now)
  */
 static void issue_due(struct worker *w, __u64 now)
 {
-	const struct engine *engine = w->run->engine;
-	struct lane *l = w->lane;
-	struct request *rq;
-	unsigned int at;
-	__u64 due;
-
 	/* A refused command is in a free request, and is issued first. */
-	while (l->next < l->nr && !w->full && !w->refused) {
-		at = find_free(w, l);
-		if (at == w->nr_free)
+	while (!w->full && !w->refused && prepare_next(w)) {
+		if (due_ns(w->lane) > now || is_held(w, now))
 			break;
-		due = due_ns(w->run, l, l->next);
-		if (due > now || is_held(l, now))
-			break;
-		rq = w->free[at];
-		w->free[at] = w->free[--w->nr_free];
-		rq->sequence = l->cmds[l->next++];
-		rq->cmd = &w->run->file->cmds[rq->sequence];
-		rq->overtaken = false;
-		prepare(w, rq, due);
-		note_late(l, due, rq->submit_ns);
-		l->waited += l->speed && due <= l->room_ns;
-		engine->queue(w, rq);
-		if (engine->submit)
-			engine->submit(w);
+		issue_next(w);
 	}
 }
 
@@ -217,49 +233,74 @@ static __u64 advance(struct worker *w)
 	if (l->next == l->nr)
 		return SLICE_NS;
 	now = clock_ns();
-	due = due_ns(w->run, l, l->next);
-	if (!has_room(w))
+	due = due_ns(l);
+	if (!prepare_next(w))
 		return due > now && due - now < SLICE_NS ? due - now : SLICE_NS;
 	if (due > now && due - now > l->awake_ns)
 		return due - now - l->awake_ns < SLICE_NS ? due - now - l->awake_ns : SLICE_NS;
 	if (due > now)
 		now = stay_awake(w, due);
-	if (has_room(w))
-		issue_due(w, now);
+	issue_due(w, now);
 	return l->held_ns ? held_wait(l, now) : 0;
 }
 
 static void note_end(struct worker *w, const struct request *rq)
 {
-	conflicts_ended(w->lane->conflicts, rq->sequence);
+	plan_ended(w->lane->plan, rq->sequence);
+}
+
+static bool has_stopped(const struct run *run)
+{
+	return atomic_load_explicit(&run->stop, memory_order_relaxed);
 }
 
 static bool has_work(const struct worker *w)
 {
 	if (w->in_flight)
 		return true;
-	if (atomic_load_explicit(&w->run->stop, memory_order_relaxed))
+	if (has_stopped(w->run))
 		return false;
 	return w->lane->next < w->lane->nr || w->refused;
 }
 
-void lane_work(struct worker *w)
+/*
+ * Waits until all lanes have issued all commands, and these have ended. Return: whether the lane is
+ * to issue its commands once more.
+ */
+static bool begin_pass(struct worker *w)
+{
+	const struct run *run = w->run;
+	struct lane *l = w->lane;
+	struct plan_state *s = l->plan->state;
+
+	if (has_stopped(run) || l->pass + 1 == run->passes)
+		return false;
+	if (atomic_fetch_add(&s->arrived, 1) + 1 == run->nr_lanes) {
+		atomic_store(&s->arrived, 0);
+		plan_again(l->plan, clock_ns() + LEAD_NS);
+		atomic_store(&s->pass, l->pass + 1);
+	}
+	while (atomic_load(&s->pass) == l->pass) {
+		if (has_stopped(run))
+			return false;
+		sleep_for(PASS_WAIT_NS);
+	}
+	l->pass++;
+	l->begin_ns = s->start_ns;
+	l->next = 0;
+	l->view = (struct plan_view){};
+	return true;
+}
+
+static void work_pass(struct worker *w)
 {
 	const struct run *run = w->run;
 	struct lane *l = w->lane;
 	__u64 wait;
 	bool full;
 
-	w->ended = note_end;
-	/* By default a timer may be 50 us late. */
-	prctl(PR_SET_TIMERSLACK, 1);
-	if (l->cpu != CPU_ANY && !worker_move(w, l->cpu))
-		warn("cpu=%d: its commands are issued on other CPUs", l->cpu);
 	while (has_work(w)) {
-		if (atomic_load_explicit(&run->stop, memory_order_relaxed))
-			wait = SLICE_NS;
-		else
-			wait = advance(w);
+		wait = has_stopped(run) ? SLICE_NS : advance(w);
 		full = !has_room(w);
 		if (w->in_flight)
 			run->engine->reap(w, 1, wait);
@@ -270,132 +311,66 @@ void lane_work(struct worker *w)
 	}
 }
 
-/* Return: the lane of @cpu, a new one if there was none; NULL if there is no memory. */
-static struct lane *find_lane(struct lane **lanes, unsigned int *nr, int cpu)
+void lane_work(struct worker *w)
 {
-	struct lane *bigger;
-	unsigned int i;
+	struct lane *l = w->lane;
 
-	for (i = 0; i < *nr; i++)
-		if ((*lanes)[i].cpu == cpu)
-			return &(*lanes)[i];
-	bigger = realloc(*lanes, (*nr + 1) * sizeof(*bigger));
-	if (!bigger)
-		return NULL;
-	*lanes = bigger;
-	bigger[*nr] = (struct lane){ .cpu = cpu };
-	return &bigger[(*nr)++];
+	w->ended = note_end;
+	/* By default a timer may be 50 us late. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	if (l->cpu != CPU_ANY && !worker_move(w, l->cpu))
+		warn("cpu=%d: its commands are issued on other CPUs", l->cpu);
+	l->begin_ns = run_begin(w->run);
+	do
+		work_pass(w);
+	while (begin_pass(w));
 }
 
-static int split_into_lanes(const struct cmdfile *file, struct lane **lanes, unsigned int *nr)
+/* Makes a lane for each CPU that @file names. Return: false if there is no memory. */
+static bool split(struct plan *plan, struct lane **lanes, unsigned int *nr)
 {
-	struct lane *l;
+	const struct cmdfile *file = plan->file;
+	size_t counts[CPU_SETSIZE + 1] = {}, i;
+	struct lane *of[CPU_SETSIZE + 1], *l;
 	unsigned int k;
-	size_t i;
 
-	for (i = 0; i < file->nr; i++) {
-		l = find_lane(lanes, nr, file->cmds[i].cpu);
-		if (!l)
-			goto nomem;
-		l->nr++;
-	}
-	for (k = 0; k < *nr; k++) {
-		l = &(*lanes)[k];
-		l->cmds = calloc(l->nr, sizeof(*l->cmds));
+	for (i = 0; i < file->nr; i++)
+		*nr += !counts[file->cmds[i].cpu - CPU_ANY]++;
+	*lanes = shared_alloc(*nr * sizeof(**lanes));
+	for (l = *lanes, k = 0; l && k <= CPU_SETSIZE; k++) {
+		if (!counts[k])
+			continue;
+		l->plan = plan;
+		l->cpu = k + CPU_ANY;
+		l->cmds = calloc(counts[k], sizeof(*l->cmds));
 		if (!l->cmds)
-			goto nomem;
-		l->nr = 0;
+			return false;
+		of[k] = l++;
 	}
-	for (i = 0; i < file->nr; i++) {
-		l = find_lane(lanes, nr, file->cmds[i].cpu);
+	for (i = 0; l && i < file->nr; i++) {
+		l = of[file->cmds[i].cpu - CPU_ANY];
 		l->cmds[l->nr++] = i;
 	}
-	return 0;
-nomem:
-	warnx("no memory for the commands of %u CPUs", *nr);
-	return -1;
+	return l;
 }
 
-/* A CPU's commands are issued in the order of the file, so their times must not decrease. */
-static int check_times(const struct cmdfile *file, const struct lane *l)
+struct lane *lanes_new(struct plan *plan, unsigned int *nr)
 {
-	const struct command *cmd, *last;
-	size_t i;
-
-	for (i = 1; i < l->nr; i++) {
-		cmd = &file->cmds[l->cmds[i]];
-		last = &file->cmds[l->cmds[i - 1]];
-		if (cmd->at_us >= last->at_us)
-			continue;
-		warnx("%s:%u: at=%llu is before at=%llu of line %u, which is issued first on the "
-		      "same CPU", file->name, cmd->line, cmd->at_us, last->at_us, last->line);
-		return -1;
-	}
-	return 0;
-}
-
-static void free_commands(struct lane *lanes, unsigned int nr)
-{
-	unsigned int i;
-
-	if (nr)
-		conflicts_free(lanes[0].conflicts);
-	for (i = 0; lanes && i < nr; i++)
-		free(lanes[i].cmds);
-}
-
-/* Moves the lanes, but not their lists of commands, to memory shared with their processes. */
-static struct lane *share(struct lane *lanes, unsigned int nr)
-{
-	struct lane *shared = shared_alloc(nr * sizeof(*lanes));
-
-	if (!shared) {
-		warnx("no memory for the commands of %u CPUs", nr);
-		return NULL;
-	}
-	memcpy(shared, lanes, nr * sizeof(*lanes));
-	free(lanes);
-	return shared;
-}
-
-struct lane *lanes_new(const struct cmdfile *file, double speed, unsigned int *nr)
-{
-	struct lane *lanes = NULL, *shared;
-	struct conflicts *conflicts;
-	__u64 first_us = ~0ULL;
-	unsigned int k;
-	size_t i;
+	struct lane *lanes = NULL;
 
 	*nr = 0;
-	if (split_into_lanes(file, &lanes, nr))
-		goto fail;
-	for (i = 0; i < file->nr; i++)
-		if (file->cmds[i].at_us < first_us)
-			first_us = file->cmds[i].at_us;
-	conflicts = conflicts_new(file, speed);
-	if (!conflicts) {
-		warnx("no memory for the conflicts of %zu commands", file->nr);
-		goto fail;
-	}
-	for (k = 0; k < *nr; k++)
-		lanes[k].conflicts = conflicts;
-	for (k = 0; k < *nr; k++) {
-		lanes[k].first_us = first_us;
-		lanes[k].speed = speed;
-		if (speed && check_times(file, &lanes[k]))
-			goto fail;
-	}
-	shared = share(lanes, *nr);
-	if (shared)
-		return shared;
-fail:
-	free_commands(lanes, *nr);
-	free(lanes);
+	if (split(plan, &lanes, nr))
+		return lanes;
+	warnx("no memory for the commands of %u CPUs", *nr);
+	lanes_free(lanes, *nr);
 	return NULL;
 }
 
 void lanes_free(struct lane *lanes, unsigned int nr)
 {
-	free_commands(lanes, nr);
+	unsigned int i;
+
+	for (i = 0; lanes && i < nr; i++)
+		free(lanes[i].cmds);
 	shared_free(lanes, nr * sizeof(*lanes));
 }

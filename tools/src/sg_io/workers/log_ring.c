@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <time.h>
 
 #include "log_ring.h"
+#include "util.h"
 
 #define ENTRIES		(1u << 20)	/* of all rings together */
 #define ROOM_MAX	(1u << 16)
@@ -39,16 +39,16 @@ bool log_ring_take(struct log_ring *r, struct log_entry *entry)
 
 struct log_ring *log_rings_new(unsigned int nr, int wake_fd)
 {
-	struct log_ring *rings = calloc(nr, sizeof(*rings));
+	struct log_ring *rings = shared_alloc(nr * sizeof(*rings));
 	unsigned int room = ROOM_MAX, i;
 	struct log_entry *entries;
 
 	while (room > ROOM_MIN && room > ENTRIES / nr)
 		room /= 2;
-	entries = calloc((size_t)nr * room, sizeof(*entries));
+	entries = shared_alloc((size_t)nr * room * sizeof(*entries));
 	if (!rings || !entries) {
-		free(rings);
-		free(entries);
+		shared_free(rings, nr * sizeof(*rings));
+		shared_free(entries, (size_t)nr * room * sizeof(*entries));
 		return NULL;
 	}
 	for (i = 0; i < nr; i++) {
@@ -59,9 +59,10 @@ struct log_ring *log_rings_new(unsigned int nr, int wake_fd)
 	return rings;
 }
 
-void log_rings_free(struct log_ring *rings)
+void log_rings_free(struct log_ring *rings, unsigned int nr)
 {
-	if (rings)
-		free(rings[0].entries);
-	free(rings);
+	if (!rings)
+		return;
+	shared_free(rings[0].entries, (size_t)nr * rings[0].room * sizeof(*rings[0].entries));
+	shared_free(rings, nr * sizeof(*rings));
 }

@@ -30,13 +30,13 @@ void log_ring_add(struct log_ring *r, const struct log_entry *entry);
 bool log_ring_take(struct log_ring *r, struct log_entry *entry);
 
 /**
- * log_rings_new() - rings for all workers
+ * log_rings_new() - rings for all workers, threads or processes
  * @nr: how many
  * @wake_fd: is written when a ring is half full
  *
  * Return: an array, for log_rings_free(); NULL without memory.
  */
 struct log_ring *log_rings_new(unsigned int nr, int wake_fd);
-void log_rings_free(struct log_ring *rings);
+void log_rings_free(struct log_ring *rings, unsigned int nr);
 
 #endif

@@ -20,8 +20,8 @@ static bool is_underrun(const struct command *cmd, const struct outcome *out)
 	if (out->resid <= 0)
 		return false;
 	/* A short INQUIRY is normal, but a READ or WRITE should move all of its blocks. */
-	op = cdb_find(cmd->cdb, cmd->cdb_len);
-	return op && cdb_block_size(op, cmd->cdb, cmd->bytes);
+	op = cdb_find(cdb_of(cmd), cmd->cdb_len);
+	return op && cdb_block_size(op, cdb_of(cmd), cmd->bytes);
 }
 
 bool outcome_classify(const struct command *cmd, const struct outcome *out,

@@ -48,6 +48,9 @@ static void count(struct worker *w, const struct request *rq, __u64 now, bool go
 	});
 	if (w->run->check && good)
 		w->run->check(w->run, rq);
+	if (!good && w->run->stop_when.errors &&
+	    atomic_fetch_add(&w->run->nr_bad, 1) + 1 == w->run->stop_when.errors)
+		run_stop(w->run, STOP_ERRORS);
 }
 
 /*
@@ -81,11 +84,11 @@ void worker_done(struct worker *w, struct request *rq)
 
 	if (sends_again(w, rq, expect, now))
 		return;
-	good = outcome_judge(rq->cmd, out, expect, rq->in, &what);
+	good = outcome_judge(rq->cmd, out, expect, rq->buffer, &what);
 	what.device = rq->target - w->run->targets;
 	if (w->log)
 		add_to_log(w, rq, now, good, &what);
-	if (now - w->run->start_ns < w->run->ramp_ns)
+	if (now < run_counts_from(w->run))
 		w->uncounted++;
 	else
 		count(w, rq, now, good, &what);
@@ -283,19 +286,22 @@ void worker_work(struct worker *w)
 	eventfd_write(w->run->wake_fd, 1);
 }
 
-size_t worker_request_bytes(const struct cmdfile *file)
+size_t worker_request_bytes(const struct run *run)
 {
-	return (file->max_in + PAGE - 1) & ~(size_t)(PAGE - 1);
+	__u32 bytes = run->lanes ? run->file->max_bytes : run->file->max_in;
+
+	return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 }
 
 int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr)
 {
-	size_t each = worker_request_bytes(run->file);
+	size_t each = worker_request_bytes(run);
 	unsigned int i;
 
 	w->run = run;
 	w->cpu = CPU_ANY;
-	w->nr_requests = nr * (run->engine->sync ? 1 : run->depth);
+	/* A lane's requests may go to any target. */
+	w->nr_requests = (run->lanes ? 1 : nr) * (run->engine->sync ? 1 : run->depth);
 	w->requests = calloc(w->nr_requests, sizeof(*w->requests));
 	w->free = calloc(w->nr_requests, sizeof(struct request *));
 	w->scratch = calloc(w->nr_requests, sizeof(struct request *));
@@ -318,9 +324,10 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 	}
 	for (i = 0; i < w->nr_requests; i++) {
 		w->requests[i].index = i;
+		w->requests[i].place = run->lanes ? i : i / nr;
 		w->requests[i].target = &first[i % nr];
 		if (each)
-			w->requests[i].in = (char *)w->buffers + i * each;
+			w->requests[i].buffer = (char *)w->buffers + i * each;
 		w->free[w->nr_free++] = &w->requests[i];
 	}
 	return 0;

@@ -34,6 +34,21 @@ struct request;
 struct lane;
 struct copy_job;
 
+/* Why a replay ends early. */
+enum stop {
+	STOP_NONE,
+	STOP_LATE,
+	STOP_ERRORS,
+	STOP_IN_FLIGHT,
+};
+
+/* Each is a limit; 0: none. */
+struct stop_when {
+	__u64 late_ns;		/* of a command */
+	__u64 errors;		/* commands that were not good */
+	unsigned int in_flight;
+};
+
 struct run {
 	const struct engine *engine;
 	const struct cmdfile *file;
@@ -51,11 +66,13 @@ struct run {
 	void (*work)(struct worker *w);
 	double interval_ns;		/* between commands of one target, 0: no pacing */
 	__u64 time_ns;			/* 0: no end by time */
-	__u64 ramp_ns;			/* from the start: what ends in it is not counted */
+	__u64 warm_up_ns;		/* at the start: what ends in it is not counted */
 	cpu_set_t cpus;			/* CPUs on which sg_io may run */
 	struct lane *lanes;		/* of a replay: each has a worker; NULL: no replay */
 	unsigned int nr_lanes;
 	__u64 lead_ns;			/* of a replay: from start_ns to time 0 of FILE */
+	__u64 passes;			/* of a replay: how often it issues FILE; 0: no end */
+	struct stop_when stop_when;	/* of a replay */
 	/* Checks the data of a command that did not fail. Several workers may call it at once. */
 	void (*check)(struct run *run, const struct request *rq);
 	void *check_arg;
@@ -66,6 +83,8 @@ struct run {
 	__u64 stop_at_ns;		/* 0: never */
 	int wake_fd;			/* eventfd: a worker has finished */
 	atomic_bool stop;
+	atomic_int stopped;		/* enum stop, why the run ended early */
+	atomic_ullong nr_bad;		/* commands, if stop_when.errors is set */
 	bool lost;			/* a process ended before its commands did */
 	atomic_int fatal;		/* errno that ends the run */
 	const struct device *fatal_dev;	/* the device with that error */
@@ -74,6 +93,7 @@ struct run {
 struct request {
 	struct target *target;
 	unsigned int index;		/* in the worker */
+	unsigned int place;		/* among those that may use the same target */
 	const struct command *cmd;	/* NULL: the request has no command */
 	__u64 sequence;
 	__u64 lba;			/* of a run that is moving, the same as in the CDB */
@@ -82,7 +102,7 @@ struct request {
 	bool in_flight;
 	unsigned int tries;		/* how often the command was sent again */
 	bool overtaken;			/* of a replay: its command was counted as overtaken */
-	void *in;			/* data-in buffer, page aligned */
+	void *buffer;			/* for data-in; of a replay for all data. Page aligned */
 	struct outcome out;
 };
 
@@ -119,7 +139,7 @@ struct worker {
 	struct tally tally;
 	struct slowest slowest;		/* in memory that follows all workers */
 	bool tally_short;		/* the tally has no entry for some outcomes */
-	__u64 uncounted;		/* commands that ended in the ramp */
+	__u64 uncounted;		/* commands that ended in the warm-up */
 	struct log_ring *log;		/* NULL: no log */
 	__u64 last_ns;			/* when its last command ended */
 
@@ -139,8 +159,35 @@ static inline __u64 clock_ns(void)
 	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
-/* The bytes that a request needs for data-in, rounded up to pages. */
-size_t worker_request_bytes(const struct cmdfile *file);
+/* Time 0 of the file. */
+static inline __u64 run_begin(const struct run *run)
+{
+	return run->start_ns + run->lead_ns;
+}
+
+/* When the first command could end that counts. */
+static inline __u64 run_counts_from(const struct run *run)
+{
+	return run_begin(run) + run->warm_up_ns;
+}
+
+/* Ends the run early. */
+static inline void run_stop(struct run *run, enum stop why)
+{
+	int none = STOP_NONE;
+
+	atomic_compare_exchange_strong(&run->stopped, &none, why);
+	atomic_store(&run->stop, true);
+}
+
+/* The data-out of a request's command. */
+static inline const void *request_data(const struct worker *w, const struct request *rq)
+{
+	return w->run->lanes ? rq->buffer : rq->cmd->data;
+}
+
+/* The bytes that a request's buffer needs, rounded up to pages. */
+size_t worker_request_bytes(const struct run *run);
 
 /**
  * worker_init() - allocate requests and buffers; the caller opens the engine

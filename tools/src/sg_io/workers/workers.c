@@ -77,7 +77,7 @@ static void note_start(struct run *run)
 {
 	run->start_ns = clock_ns();
 	if (run->time_ns)
-		run->stop_at_ns = run->start_ns + run->ramp_ns + run->time_ns;
+		run->stop_at_ns = run->start_ns + run->warm_up_ns + run->time_ns;
 }
 
 static int start_threads(struct run *run, struct worker *workers, unsigned int nr)
@@ -207,6 +207,7 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 	run->work = lane_work;
 	for (i = 0; i < nr && !ret; i++) {
 		workers[i].lane = &run->lanes[i];
+		workers[i].log = run->logs ? &run->logs[i] : NULL;
 		tally_lend(&workers[i].tally, entries + i * LANE_ENTRIES, LANE_ENTRIES);
 		if (shares_of(run))
 			workers[i].shares = shares + i * shares_of(run);

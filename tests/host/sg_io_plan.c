@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * sg_io_conflicts SEED COMMANDS LANES BLOCKS SPEED DEVICES: issues and ends random commands in a
- * random order, as the lanes of a replay could, and checks each answer of conflicts_hold() by
- * comparing the command with all earlier ones. Prints how many commands were issued too early, how
- * many never could be issued, and how many answers held a command without need.
+ * sg_io_plan SEED COMMANDS LANES BLOCKS MODE SPEED DEVICES: issues and ends random commands in a
+ * random order, as the lanes of a replay could, and checks each answer of plan_hold() and
+ * plan_admits() by comparing the command with all earlier ones. Prints how many commands were
+ * issued too early, how many never could be issued, and how many answers held a command without
+ * need.
  *
- * sg_io_conflicts far COMMANDS: a WRITE and a READ of the same block after COMMANDS others, the
- * first of which ends last. Prints whether the READ is held: at first, after the WRITE has ended,
- * and after all have ended.
+ * sg_io_plan far COMMANDS: a WRITE and a READ of the same block after COMMANDS others, the first of
+ * which ends last. Prints whether the READ is held: at first, after the WRITE has ended, and after
+ * all have ended.
  *
- * sg_io_conflicts cost COMMANDS: prints the nanoseconds per command for conflicts_new(), and for
- * conflicts_hold() and conflicts_ended().
+ * sg_io_plan cost COMMANDS: prints the nanoseconds per command for plan_new(), and for plan_hold()
+ * and plan_ended().
  */
 #include <err.h>
 #include <scsi/sg_unaligned.h>
@@ -19,10 +20,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "workers/conflicts.h"
+#include "workers/plan.h"
 
 #define DEPTH		8
 #define MAX_LANES	8
+#define WINDOW_NS	60000
+#define GAP_US		20
+#define TOOK_NS		100000
 
 enum uses { NOTHING, READS, FLUSHES, WRITES };
 
@@ -38,19 +42,19 @@ struct truth {
 struct world {
 	struct cmdfile file;
 	struct truth *truth;	/* as the file's commands */
-	__u32 *order;		/* the commands in the order of conflicts */
-	size_t *place;		/* of a command in @order */
 	unsigned int lanes;
 	unsigned int devs;
 	__u64 blocks;
-	double speed;
+	struct plan_options opt;
+	unsigned int in_flight;
+	size_t issued;
 	/* What each lane has to issue, and its commands in flight. */
 	__u32 *todo[MAX_LANES];
 	size_t nr[MAX_LANES];
 	size_t next[MAX_LANES];
 	__u32 flight[MAX_LANES][DEPTH];
 	unsigned int nr_flight[MAX_LANES];
-	struct conflict_view view[MAX_LANES];
+	struct plan_view view[MAX_LANES];
 	size_t wrong;
 	size_t needless;
 };
@@ -126,13 +130,15 @@ static void make_command(struct command *cmd, struct truth *t, const struct worl
 	blocks = random() % 50 ? 1 + random() % 8 : 1 + random() % 200;
 	if (kinds[i].uses == FLUSHES || !strcmp(kinds[i].gen, "writesame16"))
 		blocks = random() % 10 ? blocks : 0;
-	cdb_build(op, lba, kinds[i].uses ? blocks : 0, cmd->cdb);
 	cmd->cdb_len = op->len;
+	if (op->len > CDB_INLINE)
+		cmd->long_cdb = calloc(1, CDB_MAX);
+	cdb_build(op, lba, kinds[i].uses ? blocks : 0, cdb_of(cmd));
 	cmd->dir = op->dir;
 	*t = (struct truth){
 		.first = lba, .last = blocks ? lba + blocks - 1 : ~0ULL, .uses = kinds[i].uses,
 	};
-	if (t->uses == FLUSHES && w->speed == 1)
+	if (t->uses == FLUSHES && w->opt.mode == PLAN_TIME && w->opt.speed == 1)
 		t->uses = NOTHING;
 }
 
@@ -143,77 +149,97 @@ static bool conflict(const struct truth *a, const struct truth *b)
 	return (a->uses == WRITES && b->uses != NOTHING) || (a->uses == READS && b->uses == WRITES);
 }
 
-static int by_time(const void *a, const void *b, void *arg)
-{
-	const struct command *cmds = arg;
-	__u32 x = *(const __u32 *)a, y = *(const __u32 *)b;
-
-	if (cmds[x].at_us != cmds[y].at_us)
-		return cmds[x].at_us < cmds[y].at_us ? -1 : 1;
-	return x < y ? -1 : 1;
-}
-
 static void make_world(struct world *w)
 {
-	__u64 at[MAX_LANES] = { 0 };
 	unsigned int lane;
+	__u64 at = 0;
 	size_t i;
 
 	w->file.cmds = calloc(w->file.nr, sizeof(*w->file.cmds));
+	w->file.took = calloc(w->file.nr, sizeof(*w->file.took));
 	w->truth = calloc(w->file.nr, sizeof(*w->truth));
-	w->order = calloc(w->file.nr, sizeof(*w->order));
-	w->place = calloc(w->file.nr, sizeof(*w->place));
 	for (lane = 0; lane < w->lanes; lane++)
 		w->todo[lane] = calloc(w->file.nr, sizeof(__u32));
 	for (i = 0; i < w->file.nr; i++) {
 		lane = random() % w->lanes;
-		at[lane] += random() % 100;
+		at += random() % GAP_US;
 		make_command(&w->file.cmds[i], &w->truth[i], w);
 		w->truth[i].dev = random() % w->devs;
 		w->file.cmds[i].dev = w->truth[i].dev;
 		w->file.cmds[i].cpu = lane;
-		w->file.cmds[i].at_us = at[lane];
+		w->file.cmds[i].at_us = at;
+		w->file.took[i] = 1 + random() % TOOK_NS;
 		w->todo[lane][w->nr[lane]++] = i;
-		w->order[i] = i;
 	}
-	if (w->speed)
-		qsort_r(w->order, w->file.nr, sizeof(__u32), by_time, w->file.cmds);
-	for (i = 0; i < w->file.nr; i++)
-		w->place[w->order[i]] = i;
+}
+
+/* Whether @a had ended in the recording when @b was issued. */
+static bool ended_before(const struct world *w, size_t a, size_t b)
+{
+	return 1000 * w->file.cmds[a].at_us + w->file.took[a] <= 1000 * w->file.cmds[b].at_us;
+}
+
+/* Whether @b may not be issued before @a has ended. */
+static bool must_wait(const struct world *w, size_t a, size_t b)
+{
+	if (w->opt.mode == PLAN_DEPEND && ended_before(w, a, b) &&
+	    1000 * (w->file.cmds[b].at_us - w->file.cmds[a].at_us) - w->file.took[a] < WINDOW_NS)
+		return true;
+	return conflict(&w->truth[a], &w->truth[b]);
+}
+
+/* Whether it is the command's turn, with fewer in flight than in the recording. */
+static bool may_go(const struct world *w, size_t cmd)
+{
+	unsigned int limit = 0;
+	size_t i;
+
+	for (i = 0; i <= cmd; i++)
+		limit += !ended_before(w, i, cmd);
+	return w->opt.mode != PLAN_LOAD || (w->issued == cmd && w->in_flight < limit);
 }
 
 /* Issues a lane's next command if it is not held. Return: whether it was issued. */
-static bool issue(struct world *w, const struct conflicts *c, unsigned int lane)
+static bool issue(struct world *w, struct plan *c, unsigned int lane)
 {
 	__u32 cmd = w->todo[lane][w->next[lane]];
 	bool must = false, held;
 	size_t i;
 
-	held = conflicts_hold(c, &w->view[lane], cmd);
-	for (i = 0; i < w->place[cmd] && !must; i++)
-		must = !w->truth[w->order[i]].ended &&
-			conflict(&w->truth[w->order[i]], &w->truth[cmd]);
+	if (plan_admits(c, cmd) != may_go(w, cmd))
+		w->wrong++;
+	if (!plan_admits(c, cmd))
+		return false;
+	held = plan_hold(c, &w->view[lane], cmd);
+	for (i = 0; i < cmd && !must; i++)
+		must = !w->truth[i].ended && must_wait(w, i, cmd);
 	w->wrong += must && !held;
 	w->needless += held && !must;
 	if (held)
 		return false;
+	for (i = 0; i < cmd; i++)
+		w->wrong += plan_waits(c, i, cmd) != must_wait(w, i, cmd);
 	w->flight[lane][w->nr_flight[lane]++] = cmd;
 	w->next[lane]++;
+	w->issued++;
+	w->in_flight++;
+	plan_issued(c, cmd);
 	return true;
 }
 
-static void end_one(struct world *w, struct conflicts *c, unsigned int lane)
+static void end_one(struct world *w, struct plan *c, unsigned int lane)
 {
 	unsigned int nth = random() % w->nr_flight[lane];
 	__u32 cmd = w->flight[lane][nth];
 
 	w->flight[lane][nth] = w->flight[lane][--w->nr_flight[lane]];
 	w->truth[cmd].ended = true;
-	conflicts_ended(c, cmd);
+	w->in_flight--;
+	plan_ended(c, cmd);
 }
 
 /* Return: how many commands could not be issued. */
-static size_t run_world(struct world *w, struct conflicts *c)
+static size_t run_world(struct world *w, struct plan *c)
 {
 	unsigned int lane, idle = 0, favoured = 0;
 	size_t left = w->file.nr, steps = 0;
@@ -247,23 +273,23 @@ static double seconds(void)
 static void print_cost(struct world *w)
 {
 	double start, found, end;
-	struct conflicts *c;
+	struct plan *c;
 	size_t i, held = 0;
 
 	make_world(w);
 	start = seconds();
-	c = conflicts_new(&w->file, 0);
+	c = plan_new(&w->file, &w->opt);
 	if (!c)
 		errx(2, "no memory");
 	found = seconds();
 	for (i = 0; i < w->file.nr; i++) {
-		held += conflicts_hold(c, &w->view[0], i);
-		conflicts_ended(c, i);
+		held += plan_hold(c, &w->view[0], i);
+		plan_ended(c, i);
 	}
 	end = seconds();
-	printf("conflicts_new %.0f ns, hold and ended %.1f ns, held %zu\n",
+	printf("plan_new %.0f ns, hold and ended %.1f ns, held %zu\n",
 	       (found - start) * 1e9 / w->file.nr, (end - found) * 1e9 / w->file.nr, held);
-	conflicts_free(c);
+	plan_free(c);
 }
 
 static void make_one(struct world *w, size_t nth, const char *gen, __u64 lba)
@@ -279,7 +305,7 @@ static void make_one(struct world *w, size_t nth, const char *gen, __u64 lba)
 static void print_far(struct world *w)
 {
 	size_t i, far = w->file.nr;
-	struct conflicts *c;
+	struct plan *c;
 
 	w->file.nr += 2;
 	w->file.cmds = calloc(w->file.nr, sizeof(*w->file.cmds));
@@ -287,24 +313,24 @@ static void print_far(struct world *w)
 		make_one(w, i, "read10", 8 + i);
 	make_one(w, far, "write10", 1);
 	make_one(w, far + 1, "read10", 1);
-	c = conflicts_new(&w->file, 0);
+	c = plan_new(&w->file, &w->opt);
 	if (!c)
 		errx(2, "no memory");
 	for (i = 1; i < far; i++)
-		conflicts_ended(c, i);
-	printf("%d ", conflicts_hold(c, &w->view[0], far + 1));
-	conflicts_ended(c, far);
-	printf("%d ", conflicts_hold(c, &w->view[0], far + 1));
-	conflicts_ended(c, 0);
-	printf("%d\n", conflicts_hold(c, &w->view[0], far + 1));
-	conflicts_free(c);
+		plan_ended(c, i);
+	printf("%d ", plan_hold(c, &w->view[0], far + 1));
+	plan_ended(c, far);
+	printf("%d ", plan_hold(c, &w->view[0], far + 1));
+	plan_ended(c, 0);
+	printf("%d\n", plan_hold(c, &w->view[0], far + 1));
+	plan_free(c);
 	free(w->file.cmds);
 }
 
 int main(int argc, char **argv)
 {
-	static struct world w;
-	struct conflicts *c;
+	static struct world w = { .opt = { .mode = PLAN_MAX, .window_ns = WINDOW_NS } };
+	struct plan *c;
 	size_t left, i;
 
 	if (argc == 3 && !strcmp(argv[1], "cost")) {
@@ -320,28 +346,30 @@ int main(int argc, char **argv)
 		print_far(&w);
 		return 0;
 	}
-	if (argc != 7)
-		errx(2, "SEED COMMANDS LANES BLOCKS SPEED DEVICES");
+	if (argc != 8 || !plan_find_mode(argv[5], &w.opt.mode))
+		errx(2, "SEED COMMANDS LANES BLOCKS MODE SPEED DEVICES");
 	srandom(strtoul(argv[1], NULL, 10));
 	w.file.nr = strtoul(argv[2], NULL, 10);
 	w.lanes = strtoul(argv[3], NULL, 10);
 	w.blocks = strtoull(argv[4], NULL, 10);
-	w.speed = strtod(argv[5], NULL);
-	w.devs = strtoul(argv[6], NULL, 10);
+	w.opt.speed = strtod(argv[6], NULL);
+	w.devs = strtoul(argv[7], NULL, 10);
 	make_world(&w);
-	c = conflicts_new(&w.file, w.speed);
+	c = plan_new(&w.file, &w.opt);
 	if (!c)
 		errx(2, "no memory");
 	left = run_world(&w, c);
 	printf("wrong %zu left %zu needless %zu\n", w.wrong, left, w.needless);
-	conflicts_free(c);
+	plan_free(c);
 	for (i = 0; i < w.file.nr; i++)
 		free((void *)w.file.cmds[i].data);
+	for (i = 0; i < w.file.nr; i++)
+		if (w.file.cmds[i].cdb_len > CDB_INLINE)
+			free(w.file.cmds[i].long_cdb);
 	for (i = 0; i < w.lanes; i++)
 		free(w.todo[i]);
 	free(w.file.cmds);
 	free(w.truth);
-	free(w.order);
-	free(w.place);
+	free(w.file.took);
 	return 0;
 }

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The plan of a replay: when each command is due, which earlier ones it waits for, and how many may
+ * be in flight when it is issued. It does not depend on the path.
+ *
+ * In every mode a command waits until the earlier ones that it conflicts with have ended, whichever
+ * CPU issues them: they use the same blocks, and at least one of the two writes. Otherwise the disk
+ * could end with other data than FILE says.
+ */
+#ifndef SG_IO_PLAN_H
+#define SG_IO_PLAN_H
+
+#include <stdatomic.h>
+
+#include "cmdfile/cmdfile.h"
+
+enum plan_mode {
+	PLAN_TIME,	/* at its time */
+	PLAN_MAX,	/* at once */
+	PLAN_LOAD,	/* in order, while fewer are in flight than in the recording */
+	PLAN_DEPEND,	/* after those that had ended before it was issued in the recording */
+};
+
+/* "time", "max", "load" or "depend". */
+extern const char * const plan_modes[];
+/* Return: whether @name is a mode. */
+bool plan_find_mode(const char *name, enum plan_mode *mode);
+
+struct plan_options {
+	enum plan_mode mode;
+	double speed;		/* of PLAN_TIME */
+	__u64 window_ns;	/* of PLAN_DEPEND: commands that ended earlier do not count */
+	bool counts;		/* what is in flight is counted, as with PLAN_LOAD */
+};
+
+/* What all processes of a replay share. */
+struct plan_state {
+	atomic_uint in_flight;	/* commands, if plan_options.counts */
+	atomic_size_t turn;	/* of PLAN_LOAD: the next command */
+	atomic_uint pass;	/* how often the file has been issued completely */
+	atomic_uint arrived;	/* processes that have finished this pass */
+	__u64 start_ns;		/* of this pass: clock_ns() at time 0 of FILE */
+};
+
+/* Commands are in the order of their times; with PLAN_MAX, and of equal times, of their lines. */
+struct plan {
+	const struct cmdfile *file;
+	struct plan_options opt;
+	__u64 first_us;			/* the smallest at= in the file */
+	__u32 *after;			/* all that a command waits for comes before this one */
+	__u16 *limit;			/* of PLAN_LOAD: fewer than this may be in flight */
+	/*
+	 * The command has ended. Each is written once in a pass, by the process that issued the
+	 * command: the release in plan_ended() pairs with the acquire in has_ended(). So what comes
+	 * after a command that was held also comes after the end of those that it waited for.
+	 */
+	atomic_uchar *ended;
+	struct plan_state *state;
+};
+
+/* What a process knows about the commands that have ended. Zeroed at first. */
+struct plan_view {
+	__u32 ended;	/* the first so many commands have ended */
+	__u32 checked;	/* of the first so many, only the last can hold the next command */
+};
+
+/**
+ * plan_new() - make the plan of a file
+ * @file: the commands, in their order; with PLAN_LOAD and PLAN_DEPEND each has took=
+ * @opt: the mode
+ *
+ * Processes that are forked later share what ends.
+ *
+ * Return: for plan_free(); NULL if there is no memory.
+ */
+struct plan *plan_new(const struct cmdfile *file, const struct plan_options *opt);
+void plan_free(struct plan *p);
+
+/* When a command is due, in ns from the start; 0 in all modes but PLAN_TIME. */
+__u64 plan_due(const struct plan *p, size_t cmd);
+
+/* Whether command @later may not be issued before @earlier, which precedes it, has ended. */
+bool plan_waits(const struct plan *p, size_t earlier, size_t later);
+
+/**
+ * plan_hold() - whether a command has to wait for the end of others
+ * @p: the plan
+ * @view: of the calling process
+ * @cmd: index in the file; after true it is called with the same @cmd until it returns false
+ *
+ * May return true for a command that need not wait if one of those more than 4096 before it has not
+ * ended. The first command that has not ended is never held.
+ */
+bool plan_hold(const struct plan *p, struct plan_view *view, size_t cmd);
+
+/* Whether it is a command's turn, and the load allows it. */
+bool plan_admits(const struct plan *p, size_t cmd);
+
+/* The command is to be issued. Return: how many are in flight then, if they are counted. */
+unsigned int plan_issued(struct plan *p, size_t cmd);
+/* The command has ended, with whatever result. */
+void plan_ended(struct plan *p, size_t cmd);
+/* All commands are to be issued once more, from @start_ns on. No process may issue any now. */
+void plan_again(struct plan *p, __u64 start_ns);
+
+#endif
