@@ -187,6 +187,54 @@ def test_devices(tmp_path):
     assert f"order: {got['inversions']} inversions over all; x 0, y 0" in text
 
 
+def in_flight_as_issued(commands):
+    """@commands: (start, length) in ns, in the order of their starts."""
+    return sum(sum(start < at + 1 <= start + n or k == i for k, (start, n) in
+                   enumerate(commands[:i + 1])) for i, (at, _) in enumerate(commands)
+               ) / len(commands)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_violated_dependencies_and_load_as_issued(tmp_path, seed):
+    rng = random.Random(seed)
+    nr, window = 200, 300_000
+    due = sorted(rng.sample(range(1, 9000), nr))
+    due[0] = 0
+    took = [rng.randrange(1000, 200_000) for _ in due]
+    issued = sorted(rng.sample(range(9000), nr))
+    retook = [rng.randrange(1000, 200_000) for _ in due]
+    original = [line(read10(8 * n), due[n], took[n]) for n in range(nr)]
+    replayed = [line(read10(8 * n), issued[n], retook[n]) for n in range(nr)]
+    got = figures(tmp_path, original, replayed, "--mode", "depend", "--window", window / 1e6)
+    violated = sum(any(0 <= 1000 * due[i] - 1000 * due[k] - took[k] < window and
+                       1000 * issued[k] + retook[k] > 1000 * issued[i] + 1000
+                       for k in range(nr)) for i in range(nr))
+    assert 0 < violated == got["violated"] and got["verdict"] == "violated"
+    assert got["original_in_flight"]["issued_mean"] == pytest.approx(in_flight_as_issued(
+        [(1000 * at, n) for at, n in zip(due, took)]), abs=1e-5)
+    assert got["in_flight"]["issued_mean"] == pytest.approx(in_flight_as_issued(
+        [(1000 * at, n) for at, n in zip(issued, retook)]), abs=1e-5)
+
+
+@pytest.mark.parametrize("share,verdict", [(1, "faithful"), (0.99, "faithful"),
+                                           (0.97, "other load"), (1.03, "other load")])
+def test_verdict_of_a_load(tmp_path, share, verdict):
+    """One command at a time, and in the replay a second one beside some of them."""
+    both = int(100 * abs(1 - share))
+    one = [line(read10(8 * n), 100 * n, 90_000) for n in range(100)]
+    more = [line(read10(8 * n), 100 * n, 110_000 if n < both else 90_000) for n in range(100)]
+    a, b = (more, one) if share < 1 else (one, more)
+    got = figures(tmp_path, a, b, "--mode", "load")
+    assert got["verdict"] == verdict, got["why"]
+
+
+def test_verdict_without_times(tmp_path):
+    back = [line(read10(8 * n), 100 * (100 - n), 50_000) for n in range(100)][::-1]
+    assert figures(tmp_path, ONE, back, "--mode", "max")["verdict"] == "faithful"
+    assert figures(tmp_path, ONE, back)["verdict"] == "reordered"
+    assert figures(tmp_path, ONE, back[:50], "--mode", "max")["verdict"] == "incomplete"
+
+
 def test_picture(tmp_path):
     path = tmp_path / "p.svg"
     figures(tmp_path, ONE, ONE, "--svg", path)
@@ -200,6 +248,7 @@ def test_picture(tmp_path):
     ([], "ORIGINAL and REPLAYED are needed"), (["a"], "ORIGINAL and REPLAYED are needed"),
     (["a", "b", "c"], "'c': two files are compared"),
     (["--speed", "0", "a", "b"], "--speed: '0' is no number"),
+    (["--mode", "x", "a", "b"], "--mode: 'x' is not time, max, load or depend"),
     (["--late", "0", "a", "b"], "--late: '0' is no number from 1"),
     (["--map", "a", "a", "b"], "--map: 'a' is not OLD=NEW"),
     (["/nonexistent", "b"], "/nonexistent: No such file")])

@@ -129,7 +129,7 @@ def test_text_result(disk):
     done = sg_io("replay", disk.sg, "-", stdin=f"{READ} at=0 cpu=1\n000000000000 none 0\n")
     assert done.returncode == 0
     assert done.stdout.startswith(f"{disk.sg} via sg: 2 commands in ")
-    assert "\n  READ(10) 1, TEST UNIT READY 1\n" in done.stdout
+    assert "\n  TEST UNIT READY 1, READ(10) 1\n" in done.stdout
     assert "\nissue error: p50 " in done.stdout and "; speed 1, 2 CPUs\n" in done.stdout
     bad = sg_io("replay", disk.sg, "-", stdin="2800ffffffff00000800 in 4096 at=0 cpu=0\n")
     assert bad.returncode == 1 and "; speed 1, 1 CPU\n" in bad.stdout
@@ -292,7 +292,7 @@ def test_depth_is_refused_without_an_sg_node(disk):
     try:
         done = sg_io("replay", disk.sd, "-", stdin=f"{READ} at=0\n")
         assert done.returncode == 3
-        assert "without an sg node it has one command at a time in flight" in done.stderr
+        assert "has one command at a time in flight without an sg node: use --depth 1" in done.stderr
         got = replay("--depth", 1, disk.sd, "-", stdin=f"{READ} at=0\n")
         assert got["status"] == {"GOOD": 1}
     finally:

@@ -28,10 +28,10 @@ def write(lba, blocks, pattern):
 
 def test_memory_limits_the_list_of_reads(disk):
     """verify sends a READ for each separate block. --memory limits the list of these READs, too."""
-    lines = "".join(write(2 * i, 1, "ff") for i in range(9000))
+    lines = "".join(write(2 * i, 1, "ff") for i in range(17000))
     done = sg_io("verify", "--memory", 1, disk.sg, "-", stdin=lines)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == ("sg_io: standard input: more than 8192 READs of the blocks that it "
+    assert done.stderr == ("sg_io: standard input: more than 16384 READs of the blocks that it "
                            "wrote need more than 1 MiB (--memory)\n")
 
 

@@ -12,7 +12,6 @@
 #include "cmdfile/map.h"
 #include "run/run.h"
 
-#define LATE_US		50
 #define TIMER_NS	15000	/* a timer that is later (p99) is mentioned */
 #define HEAD_LINES	8	/* of a recording, in which record's figure of the timer is */
 
@@ -20,8 +19,7 @@ struct fidelity_options {
 	const char *files[2];
 	unsigned int nr;
 	struct maps maps;
-	double speed;
-	__u64 late_us;
+	struct fidelity_how how;
 	const char *svg;
 	bool json;
 };
@@ -31,11 +29,13 @@ static const char * const verdicts[] = {
 	[VERDICT_FAITHFUL] = "faithful",
 	[VERDICT_LATE] = "late",
 	[VERDICT_REORDERED] = "reordered",
+	[VERDICT_LOAD] = "other load",
+	[VERDICT_VIOLATED] = "violated",
 	[VERDICT_INCOMPLETE] = "incomplete",
 };
 
 enum {
-	OPT_MAP = 256, OPT_SPEED, OPT_LATE, OPT_SVG, OPT_JSON,
+	OPT_MAP = 256, OPT_MODE, OPT_SPEED, OPT_WINDOW, OPT_LATE, OPT_SVG, OPT_JSON,
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -46,11 +46,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case OPT_MAP:
 		map_add(state, arg, &o->maps);
 		return 0;
+	case OPT_MODE:
+		plan_mode_option(state, arg, &o->how.plan);
+		return 0;
+	case OPT_WINDOW:
+		plan_window_option(state, arg, &o->how.plan);
+		return 0;
 	case OPT_SPEED:
-		o->speed = option_real(state, "--speed", arg, 1e6, "");
+		o->how.plan.speed = option_real(state, "--speed", arg, 1e6, "");
 		return 0;
 	case OPT_LATE:
-		o->late_us = option_number(state, "--late", arg, 1, 1000000000);
+		o->how.late_us = option_number(state, "--late", arg, 1, 1000000000);
 		return 0;
 	case OPT_SVG:
 		o->svg = arg;
@@ -88,21 +94,19 @@ static __u64 read_timer(const char *name)
 }
 
 /*
- * For each device of the original its index in the replay. The original was read with --map, so
- * its devices are the targets; without --map they have the same names, or there is one of each.
+ * For each device of the original its index in the replay: they have the same names, or there is
+ * one of each.
  */
-static void find_devices(const struct fidelity_options *o, const struct cmdfile *original,
+static void find_devices(const char * const *names, unsigned int nr,
 			 const struct cmdfile *replayed, int *devs)
 {
-	unsigned int i, k, nr = o->maps.nr ? o->maps.nr_targets : original->nr_devs;
-	const char *name;
+	unsigned int i, k;
 
 	devs[0] = 0;
 	for (i = 0; i < nr; i++) {
-		name = o->maps.nr ? o->maps.targets[i].name : original->devs[i];
 		devs[i] = -1;
 		for (k = 0; k < replayed->nr_devs; k++)
-			if (!strcmp(replayed->devs[k], name))
+			if (!strcmp(replayed->devs[k], names[i]))
 				devs[i] = k;
 		if (nr == 1 && replayed->nr_devs <= 1)
 			devs[i] = 0;
@@ -115,7 +119,8 @@ static void print_spread(const char *what, const struct spread *s)
 	       s->p99 / 1e3, s->p999 / 1e3, s->max / 1e3);
 }
 
-static void print_text(const struct fidelity *f, const struct cmdfile *replayed)
+static void print_text(const struct fidelity *f, const struct fidelity_how *how,
+		       const struct cmdfile *replayed)
 {
 	unsigned int i;
 
@@ -125,7 +130,8 @@ static void print_text(const struct fidelity *f, const struct cmdfile *replayed)
 	if (f->extra)
 		printf(", %zu more in the replay", f->extra);
 	putchar('\n');
-	print_spread("issue error", &f->late);
+	if (how->plan.mode == PLAN_TIME)
+		print_spread("issue error", &f->late);
 	printf("times between commands: Kolmogorov-Smirnov distance %.4f\n", f->ks);
 	printf("order: %llu inversions", f->inversions);
 	for (i = 0; f->nr_devs > 1 && i < f->nr_devs; i++)
@@ -134,8 +140,9 @@ static void print_text(const struct fidelity *f, const struct cmdfile *replayed)
 	putchar('\n');
 	if (f->loads)
 		printf("in flight: mean %.2f, most %u; original %.2f, most %u; the curves differ "
-		       "by %.1f %%\n", f->reload.mean, f->reload.max, f->load.mean, f->load.max,
-		       100 * f->load_error);
+		       "by %.1f %%\nin flight as commands were issued: mean %.2f, original %.2f\n",
+		       f->reload.mean, f->reload.max, f->load.mean, f->load.max,
+		       100 * f->load_error, f->reload.issued, f->load.issued);
 	else
 		puts("in flight: not known, some lines have no took=");
 	if (f->took.nr && f->retook.nr) {
@@ -148,6 +155,9 @@ static void print_text(const struct fidelity *f, const struct cmdfile *replayed)
 	if (f->timer_p99 > TIMER_NS)
 		printf("machine: an empty timer was %.1f us late (p99), so are commands\n",
 		       f->timer_p99 / 1e3);
+	if (how->plan.mode == PLAN_DEPEND)
+		printf("dependencies: %zu violated, window %g ms\n", f->violated,
+		       how->plan.window_ns / 1e6);
 	printf("%s: %s\n", verdicts[f->verdict], f->why);
 }
 
@@ -172,6 +182,7 @@ static struct json_object *load_object(const struct load *l)
 	unsigned int i;
 
 	report_real(o, "mean", l->mean);
+	report_real(o, "issued_mean", l->issued);
 	json_object_object_add(o, "max", json_object_new_uint64(l->max));
 	for (i = 0; i < CURVE; i++)
 		json_object_array_add(curve,
@@ -180,11 +191,13 @@ static struct json_object *load_object(const struct load *l)
 	return o;
 }
 
-static void print_json(const struct fidelity *f, const struct cmdfile *replayed)
+static struct json_object *make_object(const struct fidelity *f, const struct fidelity_how *how,
+				       const struct cmdfile *replayed)
 {
 	struct json_object *o = json_object_new_object(), *devs = json_object_new_object();
 	unsigned int i;
 
+	json_object_object_add(o, "mode", json_object_new_string(plan_modes[how->plan.mode]));
 	json_object_object_add(o, "commands", json_object_new_uint64(f->nr));
 	json_object_object_add(o, "missing", json_object_new_uint64(f->missing));
 	json_object_object_add(o, "extra", json_object_new_uint64(f->extra));
@@ -201,6 +214,8 @@ static void print_json(const struct fidelity *f, const struct cmdfile *replayed)
 	json_object_object_add(o, "original_in_flight", f->loads ? load_object(&f->load) : NULL);
 	if (f->loads)
 		report_real(o, "in_flight_error", f->load_error);
+	json_object_object_add(o, "violated", how->plan.mode == PLAN_DEPEND ?
+			       json_object_new_uint64(f->violated) : NULL);
 	json_object_object_add(o, "same_cpu", json_object_new_uint64(f->same_cpu));
 	json_object_object_add(o, "other_cpu", json_object_new_uint64(f->other_cpu));
 	json_object_object_add(o, "timer_p99_ns", f->timer_p99 ?
@@ -208,30 +223,47 @@ static void print_json(const struct fidelity *f, const struct cmdfile *replayed)
 	json_object_object_add(o, "verdict", f->verdict == VERDICT_NONE ? NULL :
 			       json_object_new_string(verdicts[f->verdict]));
 	json_object_object_add(o, "why", json_object_new_string(f->why));
-	report_print(o);
+	return o;
 }
 
-static int compare(const struct fidelity_options *o, const struct cmdfile *original,
-		   const struct cmdfile *replayed, struct fidelity *f)
+int fidelity_compare(const struct fidelity_how *how, const struct cmdfile *original,
+		     const char * const *names, unsigned int nr, const char *path,
+		     const char *svg, struct json_object **json)
 {
-	int devs[FILE_DEVICES] = {};
+	const struct cmdfile_options opt = {
+		.many_devices = true, .unchecked = true, .make_later = true, .memory = ~0ULL,
+	};
+	struct fidelity *f = calloc(1, sizeof(*f));
+	int devs[FILE_DEVICES] = {}, status = EXIT_DEVICE;
+	struct cmdfile replayed;
 
-	find_devices(o, original, replayed, devs);
-	if (!fidelity_match(original, replayed, o->speed, devs, f) || !fidelity_measure(f)) {
+	if (cmdfile_load(path, &opt, &replayed)) {
+		free(f);
+		return EXIT_USAGE;
+	}
+	find_devices(names, nr, &replayed, devs);
+	if (!f || !fidelity_match(original, &replayed, how->plan.speed, devs, f) ||
+	    !fidelity_measure(f, how)) {
 		warnx("no memory");
-		return EXIT_DEVICE;
+		goto out;
 	}
-	f->timer_p99 = read_timer(o->files[1]);
-	fidelity_judge(f, o->late_us);
-	if (o->svg && !fidelity_draw(f, o->svg)) {
-		warn("%s", o->svg);
-		return EXIT_DEVICE;
+	f->timer_p99 = read_timer(path);
+	fidelity_judge(f, how);
+	if (svg && !fidelity_draw(f, svg)) {
+		warn("%s", svg);
+		goto out;
 	}
-	if (o->json)
-		print_json(f, replayed);
+	if (json)
+		*json = make_object(f, how, &replayed);
 	else
-		print_text(f, replayed);
-	return f->verdict == VERDICT_FAITHFUL ? EXIT_GOOD : EXIT_NOT_GOOD;
+		print_text(f, how, &replayed);
+	status = f->verdict == VERDICT_FAITHFUL ? EXIT_GOOD : EXIT_NOT_GOOD;
+out:
+	if (f)
+		free(f->pairs);
+	free(f);
+	cmdfile_free(&replayed);
+	return status;
 }
 
 int cmd_fidelity(int argc, char **argv)
@@ -239,6 +271,8 @@ int cmd_fidelity(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "map", OPT_MAP, "OLD=NEW[,offset=BLOCKS][,scale=X]", 0,
 		  "The mapping of the replay; NEW is the name in REPLAYED", 1 },
+		{ "mode", OPT_MODE, "MODE", 0, "The --mode of the replay (time)", 1 },
+		{ "window", OPT_WINDOW, "MS", 0, "The --window of the replay (100)", 1 },
 		{ "speed", OPT_SPEED, "X", 0, "The --speed of the replay (1)", 1 },
 		{ "late", OPT_LATE, "US", 0,
 		  "Call a replay late if p99 of its issue error is over US microseconds (50)", 1 },
@@ -265,7 +299,10 @@ int cmd_fidelity(int argc, char **argv)
 		"The verdict is 'incomplete' if commands are missing, 'reordered' if there are\n"
 		"inversions, 'late' if p99 of the issue error is over --late, otherwise\n"
 		"'faithful'. 'sg_io record' notes how late an empty timer was; if that was more\n"
-		"than --late, there is no verdict.\n"
+		"than --late, there is no verdict. With --mode load the verdict is 'other load'\n"
+		"if the commands in flight as each was issued differ by more than 2 % in the\n"
+		"mean, with --mode depend 'violated' if a command was issued before one that it\n"
+		"depends on had ended.\n"
 		"\n"
 		"Example, with a recording of the replay:\n"
 		"  sg_io record --output again.cdb /dev/sdc &\n"
@@ -277,31 +314,30 @@ int cmd_fidelity(int argc, char **argv)
 		"\n"
 		"Exit status: 0 faithful, 1 not, or no verdict; 2 bad option or file.\n",
 	};
-	struct fidelity_options o = { .speed = 1, .late_us = LATE_US, .maps.to_us = ~0ULL };
-	struct cmdfile_options how = { .many_devices = true, .unchecked = true, .memory = ~0ULL };
-	struct cmdfile original, replayed;
-	struct fidelity *f;
+	struct fidelity_options o = {
+		.how = { .plan = PLAN_DEFAULTS, .late_us = FIDELITY_LATE_US }, .maps.to_us = ~0ULL,
+	};
+	struct cmdfile_options how = {
+		.many_devices = true, .unchecked = true, .make_later = true, .memory = ~0ULL,
+	};
+	const char *names[FILE_DEVICES];
+	struct json_object *json = NULL;
+	struct cmdfile original;
+	unsigned int i, nr;
 	int status;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	how.maps = o.maps.nr ? &o.maps : NULL;
 	if (cmdfile_load(o.files[0], &how, &original))
 		return EXIT_USAGE;
-	how.maps = NULL;
-	if (cmdfile_load(o.files[1], &how, &replayed)) {
-		cmdfile_free(&original);
-		return EXIT_USAGE;
-	}
-	f = calloc(1, sizeof(*f));
-	if (f) {
-		status = compare(&o, &original, &replayed, f);
-		free(f->pairs);
-	} else {
-		warnx("no memory");
-		status = EXIT_DEVICE;
-	}
-	free(f);
+	/* Read with --map, the original has the targets as devices. */
+	nr = o.maps.nr ? o.maps.nr_targets : original.nr_devs;
+	for (i = 0; i < nr; i++)
+		names[i] = o.maps.nr ? o.maps.targets[i].name : original.devs[i];
+	status = fidelity_compare(&o.how, &original, names, nr, o.files[1], o.svg,
+				  o.json ? &json : NULL);
+	if (json)
+		report_print(json);
 	cmdfile_free(&original);
-	cmdfile_free(&replayed);
 	return finish_output(status);
 }

@@ -6,8 +6,10 @@
 #include <json-c/json.h>
 
 #include "cmdfile/cmdfile.h"
+#include "workers/plan.h"
 
-#define CURVE	200	/* points of a curve over time */
+#define CURVE			200	/* points of a curve over time */
+#define FIDELITY_LATE_US	50
 
 /* A command that is in both recordings. Times are from the start of the original, in ns. */
 struct pair {
@@ -27,7 +29,8 @@ struct spread {
 };
 
 struct load {
-	double mean;	/* commands in flight */
+	double mean;	/* commands in flight, over time */
+	double issued;	/* the same, over the commands as they are issued */
 	unsigned int max;
 	double curve[CURVE];
 };
@@ -37,6 +40,8 @@ enum verdict {
 	VERDICT_FAITHFUL,
 	VERDICT_LATE,
 	VERDICT_REORDERED,
+	VERDICT_LOAD,		/* of a replay with --mode load */
+	VERDICT_VIOLATED,	/* of a replay with --mode depend */
 	VERDICT_INCOMPLETE,
 };
 
@@ -57,6 +62,7 @@ struct fidelity {
 	bool loads;			/* the ends of all commands are known: @load and @reload */
 	struct load load;
 	struct load reload;
+	size_t violated;		/* commands issued before one that they depend on ended */
 	double load_error;		/* mean distance of the curves, as a share of the mean */
 	__u64 span;			/* ns from the first command to the last end */
 	__u64 late_curve[CURVE];	/* the latest command of each piece of time */
@@ -64,6 +70,28 @@ struct fidelity {
 	enum verdict verdict;
 	char why[256];
 };
+
+/* How the replay was made, and what it is judged by. */
+struct fidelity_how {
+	struct plan_options plan;
+	__u64 late_us;		/* the p99 up to which a replay is not called late */
+};
+
+/**
+ * fidelity_compare() - compare a recording of a replay with the original
+ * @how: of the replay
+ * @original: the original, whose devices are those of the replay
+ * @names: of its devices
+ * @nr: how many devices
+ * @path: the recording of the replay
+ * @svg: the picture to draw; NULL: none
+ * @json: receives the result as an object; NULL: it is printed as text
+ *
+ * Return: an exit status: EXIT_NOT_GOOD if the replay was not faithful or there is no verdict.
+ */
+int fidelity_compare(const struct fidelity_how *how, const struct cmdfile *original,
+		     const char * const *names, unsigned int nr, const char *path,
+		     const char *svg, struct json_object **json);
 
 /**
  * fidelity_match() - find the commands that are in both files
@@ -82,10 +110,10 @@ bool fidelity_match(const struct cmdfile *original, const struct cmdfile *replay
 		    const int *devs, struct fidelity *f);
 
 /* Computes all figures of the pairs. Return: false if there is no memory. */
-bool fidelity_measure(struct fidelity *f);
+bool fidelity_measure(struct fidelity *f, const struct fidelity_how *how);
 
-/* Sets verdict and reason. @late_us: the p99 up to which a replay is not called late. */
-void fidelity_judge(struct fidelity *f, __u64 late_us);
+/* Sets verdict and reason. */
+void fidelity_judge(struct fidelity *f, const struct fidelity_how *how);
 
 /* Writes a picture of commands in flight and of lateness over time. Return: false on an error. */
 bool fidelity_draw(const struct fidelity *f, const char *path);

@@ -7,6 +7,7 @@
 #include "fidelity.h"
 
 #define NS_PER_US	1000ULL
+#define LOAD_ERROR	0.02	/* how far the load may differ with --mode load */
 
 static int by_value(const void *a, const void *b)
 {
@@ -150,6 +151,67 @@ static void measure_load(struct load *l, const __u64 *starts, const __u64 *ends,
 	l->mean /= at ? at : 1;
 }
 
+/* How many commands are in flight when one is issued, itself included: the mean of all. */
+static double mean_issued(const __u64 *starts, const __u64 *ends, size_t nr)
+{
+	size_t i, ended = 0;
+	double sum = 0;
+
+	for (i = 0; i < nr; i++) {
+		while (ended < nr && ends[ended] <= starts[i])
+			ended++;
+		sum += i + 1 - ended;
+	}
+	return nr ? sum / nr : 0;
+}
+
+/* A command by its end in the original. */
+struct end {
+	__u64 ns;
+	__u64 again;	/* its end in the replay */
+};
+
+static int by_end(const void *a, const void *b)
+{
+	const struct end *x = a, *y = b;
+
+	return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/*
+ * Counts commands that the replay issued before one had ended that had ended before them in the
+ * original, not longer before than @window. Recordings have whole microseconds.
+ */
+static bool find_violations(struct fidelity *f, __u64 window)
+{
+	struct end *ends = calloc(f->nr + 1, sizeof(*ends));
+	/* Places in @ends, whose ends in the replay descend: the first is the latest. */
+	size_t *latest = calloc(f->nr + 1, sizeof(*latest)), first = 0, last = 0, next = 0, i;
+	const struct pair *p;
+
+	for (i = 0; ends && i < f->nr; i++) {
+		p = &f->pairs[i];
+		ends[i] = (struct end){ p->due + p->took, issued(p) + p->retook };
+	}
+	if (ends && latest)
+		qsort(ends, f->nr, sizeof(*ends), by_end);
+	for (i = 0; ends && latest && i < f->nr; i++) {
+		p = &f->pairs[i];
+		for (; next < f->nr && ends[next].ns <= p->due; next++) {
+			while (last > first && ends[latest[last - 1]].again <= ends[next].again)
+				last--;
+			latest[last++] = next;
+		}
+		while (first < last && p->due - ends[latest[first]].ns >= window)
+			first++;
+		f->violated += first < last &&
+			ends[latest[first]].again > issued(p) + NS_PER_US;
+	}
+	free(latest);
+	free(ends);
+	return ends && latest;
+}
+
 static bool find_loads(struct fidelity *f)
 {
 	__u64 *v = calloc(4 * f->nr + 1, sizeof(*v));
@@ -173,6 +235,8 @@ static bool find_loads(struct fidelity *f)
 	if (f->loads) {
 		measure_load(&f->load, starts, ends, f->nr, f->span);
 		measure_load(&f->reload, restarts, reends, f->nr, f->span);
+		f->load.issued = mean_issued(starts, ends, f->nr);
+		f->reload.issued = mean_issued(restarts, reends, f->nr);
 		for (i = 0; i < CURVE; i++)
 			distance += fabs(f->load.curve[i] - f->reload.curve[i]) / CURVE;
 		f->load_error = f->load.mean ? distance / f->load.mean : 0;
@@ -181,7 +245,7 @@ static bool find_loads(struct fidelity *f)
 	return true;
 }
 
-bool fidelity_measure(struct fidelity *f)
+bool fidelity_measure(struct fidelity *f, const struct fidelity_how *how)
 {
 	__u64 *a = calloc(f->nr + 1, sizeof(*a)), *b = calloc(f->nr + 1, sizeof(*b));
 	size_t i, n = 0, m = 0, piece;
@@ -212,6 +276,8 @@ bool fidelity_measure(struct fidelity *f)
 			f->ks = ks_distance(a, b, f->nr - 1);
 		ok = find_inversions(f) && find_loads(f);
 	}
+	if (ok && how->plan.mode == PLAN_DEPEND)
+		ok = find_violations(f, how->plan.window_ns);
 	for (i = 0; ok && f->span && i < f->nr; i++) {
 		piece = (double)f->pairs[i].due * CURVE / f->span;
 		piece = piece < CURVE ? piece : CURVE - 1;
@@ -223,19 +289,12 @@ bool fidelity_measure(struct fidelity *f)
 	return ok;
 }
 
-void fidelity_judge(struct fidelity *f, __u64 late_us)
+static void judge_time(struct fidelity *f, __u64 late_us)
 {
 	char *why = f->why;
 	size_t size = sizeof(f->why);
 
-	if (!f->nr) {
-		f->verdict = VERDICT_NONE;
-		snprintf(why, size, "no command is in both recordings");
-	} else if (f->missing) {
-		f->verdict = VERDICT_INCOMPLETE;
-		snprintf(why, size, "%zu of %zu commands are not in the replay", f->missing,
-			 f->nr + f->missing);
-	} else if (f->timer_p99 > late_us * NS_PER_US) {
+	if (f->timer_p99 > late_us * NS_PER_US) {
 		f->verdict = VERDICT_NONE;
 		snprintf(why, size, "the machine was too slow: an empty timer was %.1f us late "
 			 "(p99), so %llu us for a command mean nothing", f->timer_p99 / 1e3,
@@ -252,5 +311,48 @@ void fidelity_judge(struct fidelity *f, __u64 late_us)
 		f->verdict = VERDICT_FAITHFUL;
 		snprintf(why, size, "all commands in their order, 99 %% of them at most %.1f us "
 			 "late", f->late.p99 / 1e3);
+	}
+}
+
+static void judge_load(struct fidelity *f)
+{
+	double error;
+
+	if (!f->loads) {
+		f->verdict = VERDICT_NONE;
+		snprintf(f->why, sizeof(f->why), "some lines have no took=");
+		return;
+	}
+	error = f->reload.issued / f->load.issued - 1;
+	f->verdict = fabs(error) <= LOAD_ERROR ? VERDICT_FAITHFUL : VERDICT_LOAD;
+	snprintf(f->why, sizeof(f->why), "as commands were issued, %.2f were in flight in the mean, "
+		 "in the original %.2f: %+.1f %%", f->reload.issued, f->load.issued, 100 * error);
+}
+
+static void judge_dependencies(struct fidelity *f)
+{
+	f->verdict = f->violated ? VERDICT_VIOLATED : VERDICT_FAITHFUL;
+	snprintf(f->why, sizeof(f->why), "%zu of %zu commands were issued before one that they "
+		 "depend on had ended", f->violated, f->nr);
+}
+
+void fidelity_judge(struct fidelity *f, const struct fidelity_how *how)
+{
+	if (!f->nr) {
+		f->verdict = VERDICT_NONE;
+		snprintf(f->why, sizeof(f->why), "no command is in both recordings");
+	} else if (f->missing) {
+		f->verdict = VERDICT_INCOMPLETE;
+		snprintf(f->why, sizeof(f->why), "%zu of %zu commands are not in the replay",
+			 f->missing, f->nr + f->missing);
+	} else if (how->plan.mode == PLAN_TIME) {
+		judge_time(f, how->late_us);
+	} else if (how->plan.mode == PLAN_LOAD) {
+		judge_load(f);
+	} else if (how->plan.mode == PLAN_DEPEND) {
+		judge_dependencies(f);
+	} else {
+		f->verdict = VERDICT_FAITHFUL;
+		snprintf(f->why, sizeof(f->why), "all commands, without their times");
 	}
 }

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "commands.h"
+#include "recorder.h"
 #include "recording.h"
 #include "signals.h"
 #include "util.h"
@@ -37,6 +39,9 @@ struct record_options {
 	__u64 count;
 	double time;
 	bool json;
+	bool quiet;		/* for a recorder: @stop ends the recording, not a signal */
+	int stop;
+	int ready;		/* receives a byte when the recording has begun */
 };
 
 enum {
@@ -156,7 +161,7 @@ static bool record(struct trace *t, struct recording *r, const struct record_opt
 {
 	struct pollfd fd = { .fd = signals, .events = POLLIN };
 	__u64 start = clock_ns(), shown = start, now = start;
-	bool terminal = isatty(STDERR_FILENO), there = true;
+	bool terminal = !o->quiet && isatty(STDERR_FILENO), there = true;
 
 	/* By default a timer may be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1);
@@ -306,7 +311,7 @@ static int conclude(const struct record_options *o, const struct device *devs,
 	}
 	if (o->json)
 		print_json(o, r, w, lost);
-	else
+	else if (!o->quiet)
 		print_text(o->output ? stdout : stderr, o, r, w, lost);
 	if (w->nr_left_out)
 		status = EXIT_NOT_GOOD;
@@ -332,12 +337,29 @@ static int conclude(const struct record_options *o, const struct device *devs,
 	return finish_output(status);
 }
 
+static void print_begin(const struct record_options *o, const struct device *devs)
+{
+	unsigned int i;
+
+	fputs("recording ", stderr);
+	for (i = 0; i < o->nr; i++)
+		fprintf(stderr, "%s%s (%s)", i ? ", " : "", o->names[i], devs[i].hctl);
+	fprintf(stderr, "%s\n", o->time || o->count ? "" : ": Ctrl-C ends it");
+}
+
+static void begin_quietly(const struct record_options *o)
+{
+	if (write(o->ready, "", 1) != 1)
+		warn("the recording");
+	close(o->ready);
+}
+
 /* Records, and writes the file. Sets @begun if the recording began. */
 static int execute(const struct record_options *o, const struct device *devs, FILE *out,
 		   bool *begun)
 {
 	struct recording *r = calloc(1, sizeof(*r));
-	int signals = signals_open(), status;
+	int signals = o->quiet ? o->stop : signals_open(), status;
 	struct trace *t;
 	struct recorded_device recorded[FILE_DEVICES];
 	struct loss lost;
@@ -366,16 +388,18 @@ static int execute(const struct record_options *o, const struct device *devs, FI
 		return EXIT_DEVICE;
 	}
 	*begun = true;
-	fputs("recording ", stderr);
-	for (i = 0; i < o->nr; i++)
-		fprintf(stderr, "%s%s (%s)", i ? ", " : "", o->names[i], devs[i].hctl);
-	fprintf(stderr, "%s\n", o->time || o->count ? "" : ": Ctrl-C ends it");
+	if (o->quiet)
+		begin_quietly(o);
+	else
+		print_begin(o, devs);
 	there = record(t, r, o, devs, signals);
 	lost = count_lost(t);
 	trace_close(t);
 	/* The reader of the output may be slow: let the next signal end the program. */
-	signals_take(signals);
-	signals_unblock();
+	if (!o->quiet) {
+		signals_take(signals);
+		signals_unblock();
+	}
 	status = conclude(o, devs, r, out, recorded, &lost);
 	if (!there) {
 		for (i = 0; i < o->nr; i++)
@@ -403,6 +427,70 @@ static FILE *open_output(const char *path, bool *made)
 	if (!out)
 		warn("%s", path);
 	return out;
+}
+
+static int record_to(const struct record_options *o, const struct device *devs)
+{
+	bool made, begun = false;
+	FILE *out = open_output(o->output, &made);
+	int status;
+
+	if (!out)
+		return EXIT_DEVICE;
+	status = execute(o, devs, out, &begun);
+	if (made && !begun)
+		unlink(o->output);
+	return status;
+}
+
+bool recorder_start(struct recorder *r, const struct device *devs, const char * const *names,
+		    unsigned int nr, const char *path)
+{
+	struct record_options o = {
+		.nr = nr, .output = path, .buffer_kb = BUFFER_KB, .quiet = true,
+	};
+	int stop[2], ready[2];
+	char byte;
+	ssize_t got;
+
+	memcpy(o.names, names, nr * sizeof(*names));
+	if (pipe2(stop, O_CLOEXEC) || pipe2(ready, O_CLOEXEC)) {
+		warn("pipe");
+		return false;
+	}
+	r->pid = fork();
+	if (!r->pid) {
+		close(stop[1]);
+		close(ready[0]);
+		o.stop = stop[0];
+		o.ready = ready[1];
+		_exit(record_to(&o, devs));
+	}
+	close(stop[0]);
+	close(ready[1]);
+	r->stop = stop[1];
+	got = r->pid > 0 ? read(ready[0], &byte, 1) : 0;
+	close(ready[0]);
+	if (got == 1)
+		return true;
+	if (r->pid < 0)
+		warn("fork");
+	else
+		recorder_end(r);	/* It has printed the reason. */
+	return false;
+}
+
+int recorder_end(struct recorder *r)
+{
+	int status = 0;
+
+	if (r->pid <= 0)
+		return EXIT_GOOD;
+	close(r->stop);
+	while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	r->pid = 0;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_DEVICE;
 }
 
 int cmd_record(int argc, char **argv)
@@ -450,10 +538,8 @@ int cmd_record(int argc, char **argv)
 	};
 	struct record_options o = { .buffer_kb = BUFFER_KB };
 	struct device devs[FILE_DEVICES];
-	FILE *out = stdout;
 	unsigned int i, k;
-	bool made = false, begun = false;
-	int status;
+	bool begun;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	for (i = 0; i < o.nr; i++) {
@@ -466,14 +552,5 @@ int cmd_record(int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	}
-	if (o.output) {
-		out = open_output(o.output, &made);
-		if (!out)
-			return EXIT_DEVICE;
-	}
-	status = execute(&o, devs, out, &begun);
-	/* Remove a file that this program has created and not written. */
-	if (made && !begun)
-		unlink(o.output);
-	return status;
+	return o.output ? record_to(&o, devs) : execute(&o, devs, stdout, &begun);
 }

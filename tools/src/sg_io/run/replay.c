@@ -11,11 +11,12 @@
 #include "util.h"
 #include "cmdfile/map.h"
 #include "cmdfile/opcodes.h"
+#include "fidelity/fidelity.h"
+#include "recording/recorder.h"
 #include "workers/lane.h"
 
 #define DEPTH		64
 #define SPEED_MAX	1e6
-#define WINDOW_MS	100
 /* Time for all processes to reach their CPUs before the first command is due. */
 #define LEAD_NS		(NS_PER_S / 50)
 /*
@@ -35,6 +36,8 @@ struct replay_options {
 	__u64 awake_us;
 	__u64 passes;
 	struct stop_when stop_when;
+	const char *record;	/* the recording of the replay; NULL: none */
+	struct recorder recorder;
 	struct maps maps;
 	const char *args[2];
 	unsigned int nr_args;
@@ -43,6 +46,7 @@ struct replay_options {
 enum {
 	OPT_VIA = 256, OPT_MODE, OPT_SPEED, OPT_WINDOW, OPT_DEPTH, OPT_AWAKE, OPT_FORCE,
 	OPT_UNCHECKED, OPT_MEMORY, OPT_MAP, OPT_FROM, OPT_TO, OPT_LOOP, OPT_STOP_WHEN,
+	OPT_RECORD,
 };
 
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
@@ -122,20 +126,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		take_via(state, arg, &o->run);
 		return 0;
 	case OPT_MODE:
-		if (!plan_find_mode(arg, &o->plan.mode))
-			argp_error(state, "--mode: '%s' is not time, max, load or depend", arg);
+		plan_mode_option(state, arg, &o->plan);
 		return 0;
 	case OPT_SPEED:
 		o->plan.speed = option_real(state, "--speed", arg, SPEED_MAX, "");
 		o->has_speed = true;
 		return 0;
 	case OPT_WINDOW:
-		if (num_parse_decimal(arg, 1000000, &o->plan.window_ns) || !o->plan.window_ns)
-			argp_error(state, "--window: '%s' is no time in milliseconds", arg);
+		plan_window_option(state, arg, &o->plan);
 		o->has_window = true;
 		return 0;
 	case OPT_LOOP:
 		o->passes = option_number(state, "--loop", arg, 0, 1000000000);
+		return 0;
+	case OPT_RECORD:
+		o->record = arg;
 		return 0;
 	case OPT_STOP_WHEN:
 		take_stop_when(state, arg, &o->stop_when);
@@ -269,10 +274,27 @@ static void report_more_json(const struct run *run, const struct replayed *all,
 			       NULL);
 }
 
+/* Ends the recording of the replay, and compares it with FILE. Return: an exit status. */
+static int report_fidelity(const struct run *run, struct replay_options *opt,
+			   struct json_object **json)
+{
+	const struct fidelity_how how = { .plan = opt->plan, .late_us = FIDELITY_LATE_US };
+	int status = recorder_end(&opt->recorder), compared;
+
+	/* Some commands may be missing in an incomplete recording. */
+	if (status > EXIT_NOT_GOOD)
+		return status;
+	compared = fidelity_compare(&how, run->file, opt->run.devs, opt->run.nr_devs, opt->record,
+				    NULL, json);
+	return compared > status ? compared : status;
+}
+
 static int report(const struct run *run, const struct result *r)
 {
+	struct replay_options *opt = run->check_arg;
 	struct replayed *all = calloc(1, sizeof(*all));
-	struct json_object *o;
+	struct json_object *o, *fidelity = NULL;
+	int status = EXIT_GOOD;
 
 	if (!all) {
 		warnx("no memory");
@@ -282,13 +304,18 @@ static int report(const struct run *run, const struct result *r)
 	if (r->opt->json) {
 		o = report_object(r);
 		report_more_json(run, all, o);
+		if (opt->record)
+			status = report_fidelity(run, opt, &fidelity);
+		json_object_object_add(o, "fidelity", fidelity);
 		report_print(o);
 	} else {
 		report_text(r);
 		report_more_text(run, all);
+		if (opt->record)
+			status = report_fidelity(run, opt, NULL);
 	}
 	free(all);
-	return atomic_load(&run->stopped) ? EXIT_NOT_GOOD : 0;
+	return status == EXIT_GOOD && atomic_load(&run->stopped) ? EXIT_NOT_GOOD : status;
 }
 
 static void set_awake(struct run *run, const struct replay_options *opt)
@@ -323,7 +350,7 @@ static int keep_cpus_awake(void)
 }
 
 /* Issues the commands of a run that is prepared. */
-static int execute(struct run *run, const struct replay_options *opt)
+static int execute(struct run *run, struct replay_options *opt)
 {
 	struct plan *plan = plan_new(run->file, &opt->plan);
 	int status = EXIT_USAGE, awake = -1;
@@ -338,6 +365,7 @@ static int execute(struct run *run, const struct replay_options *opt)
 		run->lead_ns = LEAD_NS;
 		run->passes = opt->passes;
 		run->stop_when = opt->stop_when;
+		run->check_arg = opt;
 		if (opt->plan.mode != PLAN_MAX)
 			awake = keep_cpus_awake();
 		status = run_execute(run, &opt->run, report);
@@ -349,7 +377,7 @@ static int execute(struct run *run, const struct replay_options *opt)
 	return status;
 }
 
-static int replay(struct run *run, const struct replay_options *opt, struct device *devs,
+static int replay(struct run *run, struct replay_options *opt, struct device *devs,
 		  int *taken_fds)
 {
 	int status = run_prepare(run, &opt->run, run->file, devs, taken_fds);
@@ -367,7 +395,13 @@ static int replay(struct run *run, const struct replay_options *opt, struct devi
 		warnx("--depth 1: several devices need 2 or more");
 		return EXIT_USAGE;
 	}
-	return execute(run, opt);
+	if (opt->record && !recorder_start(&opt->recorder, devs, &opt->run.devs[0],
+					   opt->run.nr_devs, opt->record))
+		return EXIT_DEVICE;
+	status = execute(run, opt);
+	/* Nothing was reported if the run did not begin. */
+	recorder_end(&opt->recorder);
+	return status;
 }
 
 static int load(struct replay_options *opt, struct cmdfile *file)
@@ -413,6 +447,9 @@ int cmd_replay(int argc, char **argv)
 		{ "stop-when", OPT_STOP_WHEN, "late=MS|errors=N|inflight=N", 0,
 		  "End when a command is issued later than MS milliseconds, N commands were not "
 		  "good, or more than N are in flight; may be given for each", 1 },
+		{ "record", OPT_RECORD, "FILE", 0,
+		  "Record the replay in FILE as 'sg_io record' does, and say how faithful it was as "
+		  "'sg_io fidelity' does", 1 },
 		{ "map", OPT_MAP, "OLD=NEW[,offset=BLOCKS][,scale=X]", 0, map_help, 1 },
 		{ "from", OPT_FROM, "SECONDS", 0,
 		  "Leave out commands before this time of FILE; it may end in s, m or h", 1 },
@@ -459,7 +496,8 @@ int cmd_replay(int argc, char **argv)
 		"counts as a write of all blocks. The report counts commands that waited.\n"
 		"\n"
 		"What ends in the --warm-up is in no figure, and does not make --stop-when end\n"
-		"the replay. If that ends it, the exit status is 1.\n"
+		"the replay. If that ends it, the exit status is 1; also if --record finds that\n"
+		"the replay was not faithful, or has no verdict.\n"
 		"\n"
 		"--map OLD=NEW sends the commands with dev=OLD to NEW; it is given once for\n"
 		"each device of FILE, and there is no argument DEV. Several may go to one NEW,\n"
@@ -486,7 +524,7 @@ int cmd_replay(int argc, char **argv)
 	struct replay_options opt = {
 		.run = { .replay = true, .depth = DEPTH, .batch = 1, .jobs = 1,
 			 .memory = 1024ULL << 20 },
-		.plan = { .speed = 1, .window_ns = WINDOW_MS * 1000000ULL },
+		.plan = PLAN_DEFAULTS,
 		.passes = 1,
 		.awake_us = AWAKE_US,
 		.maps.to_us = ~0ULL,

@@ -25,6 +25,11 @@
 #define LEAD_NS		(NS_PER_S / 50)
 #define PASS_WAIT_NS	200000
 
+static bool has_stopped(const struct run *run)
+{
+	return atomic_load_explicit(&run->stop, memory_order_relaxed);
+}
+
 static __u64 due_ns(const struct lane *l)
 {
 	return l->begin_ns + plan_due(l->plan, l->cmds[l->next]);
@@ -182,7 +187,7 @@ static void issue_next(struct worker *w)
 static void issue_due(struct worker *w, __u64 now)
 {
 	/* A refused command is in a free request, and is issued first. */
-	while (!w->full && !w->refused && prepare_next(w)) {
+	while (!has_stopped(w->run) && !w->full && !w->refused && prepare_next(w)) {
 		if (due_ns(w->lane) > now || is_held(w, now))
 			break;
 		issue_next(w);
@@ -200,8 +205,7 @@ static __u64 stay_awake(struct worker *w, __u64 due)
 	const struct run *run = w->run;
 	__u64 now;
 
-	while ((now = clock_ns()) < due && !w->refused &&
-	       !atomic_load_explicit(&run->stop, memory_order_relaxed))
+	while ((now = clock_ns()) < due && !w->refused && !has_stopped(run))
 		if (w->in_flight && due - now > SILENT_NS)
 			run->engine->reap(w, 1, 0);
 	return now;
@@ -247,11 +251,6 @@ static __u64 advance(struct worker *w)
 static void note_end(struct worker *w, const struct request *rq)
 {
 	plan_ended(w->lane->plan, rq->sequence);
-}
-
-static bool has_stopped(const struct run *run)
-{
-	return atomic_load_explicit(&run->stop, memory_order_relaxed);
 }
 
 static bool has_work(const struct worker *w)

@@ -28,6 +28,18 @@ bool plan_find_mode(const char *name, enum plan_mode *mode)
 	return false;
 }
 
+void plan_mode_option(struct argp_state *state, const char *arg, struct plan_options *opt)
+{
+	if (!plan_find_mode(arg, &opt->mode))
+		argp_error(state, "--mode: '%s' is not time, max, load or depend", arg);
+}
+
+void plan_window_option(struct argp_state *state, const char *arg, struct plan_options *opt)
+{
+	if (num_parse_decimal(arg, 1000000, &opt->window_ns) || !opt->window_ns)
+		argp_error(state, "--window: '%s' is no time in milliseconds", arg);
+}
+
 enum use {
 	USE_NONE,
 	USE_READ,

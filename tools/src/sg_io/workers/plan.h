@@ -10,6 +10,7 @@
 #ifndef SG_IO_PLAN_H
 #define SG_IO_PLAN_H
 
+#include <argp.h>
 #include <stdatomic.h>
 
 #include "cmdfile/cmdfile.h"
@@ -23,7 +24,6 @@ enum plan_mode {
 
 /* "time", "max", "load" or "depend". */
 extern const char * const plan_modes[];
-/* Return: whether @name is a mode. */
 bool plan_find_mode(const char *name, enum plan_mode *mode);
 
 struct plan_options {
@@ -32,6 +32,12 @@ struct plan_options {
 	__u64 window_ns;	/* of PLAN_DEPEND: commands that ended earlier do not count */
 	bool counts;		/* what is in flight is counted, as with PLAN_LOAD */
 };
+
+#define PLAN_DEFAULTS	{ .mode = PLAN_TIME, .speed = 1, .window_ns = 100000000 }
+
+/* Take the value of --mode or --window. Exit with a usage error if there is no such value. */
+void plan_mode_option(struct argp_state *state, const char *arg, struct plan_options *opt);
+void plan_window_option(struct argp_state *state, const char *arg, struct plan_options *opt);
 
 /* What all processes of a replay share. */
 struct plan_state {
