@@ -48,6 +48,7 @@ struct smq_choice {
 ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf);
 ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 			 const char *buf, size_t count);
+void smq_policy_drop(struct smq_host *host);
 void smq_policy_init_host(struct smq_host *host);
 void smq_policy_wait_for_change(struct smq_host *host);
 void smq_policy_stop_host(struct smq_host *host);

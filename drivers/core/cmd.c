@@ -20,6 +20,7 @@ int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd)
 	memset(cmd, 0, shost->hostt->cmd_size);
 	INIT_WORK(&cmd->work, smq_cmd_work);
 	INIT_LIST_HEAD(&cmd->node);
+	cmd->scmd = scmd;
 	if (lld->init_cmd)
 		lld->init_cmd(cmd);
 	return 0;
@@ -103,6 +104,17 @@ bool smq_cmd_done(struct smq_cmd *cmd)
 	return mine;
 }
 EXPORT_SYMBOL_GPL(smq_cmd_done);
+
+/*
+ * Counts a command of an attached host that the LLD has completed; the caller owns it. Context: as
+ * smq_cmd_end().
+ */
+void smq_cmd_count_attached(struct smq_cmd *cmd)
+{
+	if (cmd->fault)
+		smq_fault_after(cmd);
+	smq_cmd_count_end(cmd);
+}
 
 /* Ends a command that the caller owns. Context: any, inside an RCU read-side section. */
 void smq_cmd_end(struct smq_cmd *cmd)

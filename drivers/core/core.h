@@ -7,6 +7,7 @@
 #define SMQ_CORE_CORE_H
 
 #include <linux/workqueue.h>
+#include <smq/attached.h>
 #include <smq/lld.h>
 
 #include "choice.h"
@@ -31,6 +32,7 @@
  *	the layer keeps enforcing the inner depth; under @choice.lock
  * @eh: error handling
  * @faults: fault injection
+ * @attached: for a host of another driver, else unused
  * @debugfs: the host's directory in debugfs smq/
  *
  * Lives as long as struct Scsi_Host, in which it lies behind the LLD's private area. After
@@ -48,6 +50,7 @@ struct smq_host_core {
 	bool lowering;
 	struct smq_host_eh eh;
 	struct smq_host_faults faults;
+	struct smq_attached attached;
 	struct dentry *debugfs;
 };
 
@@ -91,9 +94,31 @@ static inline struct smq_lun_core *smq_sdev_to_core(const struct scsi_device *sd
 	return smq_sdev_to_lun(sdev)->core;
 }
 
+/*
+ * The layer's part of a LUN; NULL if the LUN is being added or removed. Context: policy lock, or
+ * inside an RCU read-side section.
+ */
+static inline struct smq_lun_core *smq_host_lun(struct smq_host *host,
+						const struct scsi_device *sdev)
+{
+	if (host->attached)
+		return smq_attached_lun(host, sdev);
+	return sdev->hostdata ? smq_sdev_to_core(sdev) : NULL;
+}
+
 static inline struct smq_lun_core *smq_cmd_lun(struct smq_cmd *cmd)
 {
-	return smq_sdev_to_core(smq_cmd_to_scmd(cmd)->device);
+	struct smq_lun_core *lun = cmd->lun;
+
+	return unlikely(lun) ? lun : smq_sdev_to_core(smq_cmd_to_scmd(cmd)->device);
+}
+
+/* The command of a started request of the host. */
+static inline struct smq_cmd *smq_rq_to_cmd(struct smq_host *host, struct request *rq)
+{
+	if (unlikely(host->attached))
+		return smq_attached_cmd(host->attached, rq);
+	return smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
 }
 
 #endif /* SMQ_CORE_CORE_H */

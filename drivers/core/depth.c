@@ -181,6 +181,8 @@ void smq_depth_begin(struct smq_host *host)
 	struct scsi_device *sdev;
 
 	lockdep_assert_held(&host->core->choice.lock);
+	if (host->attached)
+		return;
 	shost_for_each_device(sdev, host->shost) {
 		struct smq_depth *depth;
 
@@ -195,19 +197,25 @@ void smq_depth_begin(struct smq_host *host)
 	}
 }
 
+/* The host whose commands smq_depth_is_uncounted() looks at, and whether it found one. */
+struct smq_depth_uncounted {
+	struct smq_host *host;
+	bool found;
+};
+
 static bool smq_depth_is_uncounted(struct request *rq, void *data)
 {
-	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
+	struct smq_depth_uncounted *uncounted = data;
+	struct smq_cmd *cmd = smq_rq_to_cmd(uncounted->host, rq);
 	const struct smq_policy_cmd *seen;
-	bool *found = data;
 
 	rcu_read_lock();
 	seen = READ_ONCE(cmd->seen);
 	/* Read without a lock: if the command ends meanwhile, the caller checks again later. */
 	if (smq_cmd_is_with_lld(cmd) && !(seen && data_race(seen->flags) & SMQ_SEEN_COUNTED))
-		*found = true;
+		uncounted->found = true;
 	rcu_read_unlock();
-	return !*found;
+	return !uncounted->found;
 }
 
 /*
@@ -217,14 +225,17 @@ static bool smq_depth_is_uncounted(struct request *rq, void *data)
 bool smq_depth_raise(struct smq_host *host)
 {
 	struct scsi_device *sdev;
-	bool uncounted = false;
+	struct smq_depth_uncounted uncounted = { .host = host };
 
 	lockdep_assert_held(&host->core->choice.lock);
 	blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_depth_is_uncounted, &uncounted);
-	if (uncounted)
+	if (uncounted.found)
 		return false;
 	host->core->raised = true;
 	host->core->lowering = false;
+	/* An attached host advertises what it did before; its inner depth is smaller. */
+	if (host->attached)
+		return true;
 	host->shost->can_queue = host->depth + host->extra;
 	shost_for_each_device(sdev, host->shost) {
 		const struct smq_depth *depth;
@@ -287,6 +298,10 @@ bool smq_depth_lower(struct smq_host *host)
 	unsigned int waits = 0;
 
 	lockdep_assert_held(&host->core->choice.lock);
+	if (host->attached) {
+		host->core->raised = false;
+		return true;
+	}
 	if (host->core->raised) {
 		smq_depth_advertise(host);
 		/*
@@ -319,12 +334,9 @@ bool smq_depth_is_reduced(struct smq_host *host)
 
 	lockdep_assert_held(&host->core->choice.lock);
 	shost_for_each_device(sdev, host->shost) {
-		const struct smq_depth *depth;
+		const struct smq_lun_core *lun = smq_host_lun(host, sdev);
 
-		if (!sdev->hostdata)
-			continue;
-		depth = &smq_sdev_to_core(sdev)->depth;
-		if (READ_ONCE(depth->depth) < READ_ONCE(depth->max))
+		if (lun && READ_ONCE(lun->depth.depth) < READ_ONCE(lun->depth.max))
 			reduced = true;
 	}
 	return reduced;

@@ -43,7 +43,7 @@ smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 EXPORT_SYMBOL_GPL(smq_eh_timed_out);
 
 /* Ends the layer's part of a command that error handling has taken. */
-static void smq_cmd_taken(struct smq_cmd *cmd)
+void smq_cmd_taken(struct smq_cmd *cmd)
 {
 	if (cmd->fault)
 		smq_fault_forget(cmd);
@@ -151,8 +151,8 @@ struct smq_reset {
 static bool smq_reset_one(struct request *rq, void *data)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	struct smq_cmd *cmd = smq_scmd_to_cmd(scmd);
 	const struct smq_reset *reset = data;
+	struct smq_cmd *cmd = smq_rq_to_cmd(reset->host, rq);
 
 	if (reset->sdev && scmd->device != reset->sdev)
 		return true;

@@ -113,10 +113,6 @@ void smq_fault_init(struct smq_fault *fault)
 }
 EXPORT_SYMBOL_GPL(smq_fault_init);
 
-/*
- * Decrements a count. Returns false if it was 0 already. A negative count means no limit, and
- * stays.
- */
 bool smq_fault_count_down(atomic_t *count)
 {
 	int old = atomic_read(count);
@@ -127,6 +123,7 @@ bool smq_fault_count_down(atomic_t *count)
 	} while (!atomic_try_cmpxchg(count, &old, old - 1));
 	return true;
 }
+EXPORT_SYMBOL_GPL(smq_fault_count_down);
 
 /* Only READ and WRITE match, so that other commands can be used to examine the device. */
 static bool smq_fault_matches(const struct smq_fault *fault, const u8 *cdb)

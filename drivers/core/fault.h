@@ -46,7 +46,6 @@ void smq_faults_init_host(struct smq_host *host,
 			  void (*end)(struct smq_cmd *cmd));
 void smq_faults_start_host(struct smq_host *host);
 void smq_faults_stop_host(struct smq_host *host);
-bool smq_fault_count_down(atomic_t *count);
 bool smq_fault_after(struct smq_cmd *cmd);
 bool smq_fault_take_back(struct smq_cmd *cmd);
 void smq_fault_forget(struct smq_cmd *cmd);

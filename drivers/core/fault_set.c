@@ -155,18 +155,41 @@ EXPORT_SYMBOL_GPL(smq_fault_store);
 
 static ssize_t smq_fault_attr_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	struct smq_host *host = smq_dev_to_host(dev);
 
 	return smq_fault_show(host->core->faults.settings, host->lld->faults, attr->attr.name, buf);
+}
+
+/*
+ * Whether the layer can inject a kind of fault in an attached host. It can neither withhold a
+ * command that the LLD has completed, nor restore a shortened one that error handling has ended.
+ */
+static bool smq_fault_attached_may(const char *kind)
+{
+	static const enum smq_fault_kind refused[] = {
+		SMQ_FAULT_TIMEOUT, SMQ_FAULT_LOST, SMQ_FAULT_SHORT,
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(refused); i++) {
+		if (sysfs_streq(kind, smq_fault_name(NULL, refused[i]))) {
+			pr_err("fault/kind: an attached host has no '%s'\n",
+			       smq_fault_name(NULL, refused[i]));
+			return false;
+		}
+	}
+	return true;
 }
 
 static ssize_t smq_fault_attr_store(struct device *dev, struct device_attribute *attr,
 				    const char *buf, size_t count)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
-	int err = smq_fault_store(host->core->faults.settings, host->lld->faults, attr->attr.name,
-				  buf);
+	struct smq_host *host = smq_dev_to_host(dev);
+	int err;
 
+	if (host->attached && !strcmp(attr->attr.name, "kind") && !smq_fault_attached_may(buf))
+		return -EOPNOTSUPP;
+	err = smq_fault_store(host->core->faults.settings, host->lld->faults, attr->attr.name, buf);
 	if (err)
 		return err;
 	smq_fault_changed(host);

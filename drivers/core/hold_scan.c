@@ -12,6 +12,7 @@
 
 /* State of one scan of held commands. */
 struct smq_hold_scan {
+	struct smq_host *host;
 	bool recovers;	/* the host is in recovery */
 	bool held;	/* the scan has left a command in its list */
 };
@@ -115,8 +116,8 @@ static void smq_wait_drain(struct smq_cmd *cmd)
 
 static bool smq_hold_scan_at(struct request *rq, void *data)
 {
-	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
 	struct smq_hold_scan *scan = data;
+	struct smq_cmd *cmd = smq_rq_to_cmd(scan->host, rq);
 
 	if (atomic_read_acquire(&cmd->state) != SMQ_HELD)
 		return true;
@@ -143,7 +144,7 @@ void smq_hold_scan(struct work_struct *work)
 	struct smq_host_core *core = container_of(to_delayed_work(work), struct smq_host_core,
 						  hold.scan);
 	struct Scsi_Host *shost = core->host->shost;
-	struct smq_hold_scan scan = {};
+	struct smq_hold_scan scan = { .host = core->host };
 
 	/* A reset by ioctl looks like recovery, but ends held commands itself. */
 	scan.recovers = scsi_host_in_recovery(shost) && !shost->tmf_in_progress;

@@ -170,6 +170,12 @@ static void smq_free_core(struct smq_host *host)
 	smq_holds_free_host(host);
 }
 
+/* Memory of a host with the layer's own part, in bytes. */
+size_t smq_host_size(const struct smq_lld *lld)
+{
+	return smq_core_offset(lld) + sizeof(struct smq_host_core);
+}
+
 static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl)
 {
 	struct smq_host_core *core = (void *)host + smq_core_offset(host->lld);
@@ -190,6 +196,27 @@ static int smq_alloc_core(struct smq_host *host, const struct smq_template *tmpl
 	return core->wq ? smq_registry_add_host(host) : -ENOMEM;
 }
 
+/*
+ * Sets up the layer's part of a host, whose memory has smq_host_size() bytes. The caller has set
+ * shost, lld, and the numbers of queues and commands. Undoes everything after an error.
+ */
+int smq_host_set_up(struct smq_host *host, const struct smq_template *tmpl)
+{
+	int err = smq_alloc_core(host, tmpl);
+
+	if (!err)
+		err = smq_alloc_hwqs(host);
+	if (err)
+		smq_free_core(host);
+	return err;
+}
+
+void smq_host_tear_down(struct smq_host *host)
+{
+	smq_free_hwqs(host);
+	smq_free_core(host);
+}
+
 struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *tmpl,
 				const struct smq_host_config *cfg)
 {
@@ -205,7 +232,7 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *
 	tmpl->sht.proc_name = lld->name;
 	tmpl->sht.cmd_size = sizeof(struct smq_cmd) + lld->cmd_size;
 
-	shost = scsi_host_alloc(&tmpl->sht, smq_core_offset(lld) + sizeof(struct smq_host_core));
+	shost = scsi_host_alloc(&tmpl->sht, smq_host_size(lld));
 	if (!shost)
 		return ERR_PTR(-ENOMEM);
 	host = smq_shost_to_host(shost);
@@ -226,11 +253,8 @@ struct smq_host *smq_host_alloc(const struct smq_lld *lld, struct smq_template *
 	shost->max_lun = cfg->max_lun;
 	shost->max_cmd_len = lld->max_cmd_len;
 
-	err = smq_alloc_core(host, tmpl);
-	if (!err)
-		err = smq_alloc_hwqs(host);
+	err = smq_host_set_up(host, tmpl);
 	if (err) {
-		smq_free_core(host);
 		scsi_host_put(shost);
 		return ERR_PTR(err);
 	}
@@ -283,8 +307,7 @@ EXPORT_SYMBOL_GPL(smq_host_remove);
 
 void smq_host_free(struct smq_host *host)
 {
-	smq_free_hwqs(host);
-	smq_free_core(host);
+	smq_host_tear_down(host);
 	scsi_host_put(host->shost);
 }
 EXPORT_SYMBOL_GPL(smq_host_free);

@@ -215,7 +215,7 @@ void smq_policy_remove_lun(struct smq_lun_core *lun)
 	struct smq_policy_lun *area = rcu_dereference_protected(lun->policy, true);
 
 	/* The part of a retired policy is freed with that policy. */
-	if (!area || area->policy != smq_choice_policy(&smq_sdev_to_host(lun->sdev)->core->choice))
+	if (!area || area->policy != smq_choice_policy(&lun->depth.wait.host->core->choice))
 		return;
 	RCU_INIT_POINTER(lun->policy, NULL);
 	list_del(&area->node);

@@ -26,9 +26,9 @@ struct smq_policy_held {
 
 static bool smq_policy_is_held(struct request *rq, void *data)
 {
-	struct smq_cmd *cmd = smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
-	const struct smq_policy_cmd *seen;
 	struct smq_policy_held *held = data;
+	struct smq_cmd *cmd = smq_rq_to_cmd(held->policy->host, rq);
+	const struct smq_policy_cmd *seen;
 
 	rcu_read_lock();
 	seen = READ_ONCE(cmd->seen);
@@ -72,11 +72,13 @@ static void smq_policy_drain(struct smq_policy *old)
 static void smq_policy_drop_luns(struct smq_host *host)
 {
 	struct scsi_device *sdev;
+	struct smq_lun_core *lun;
 
 	spin_lock_irq(host->shost->host_lock);
 	__shost_for_each_device(sdev, host->shost) {
-		if (sdev->hostdata)
-			RCU_INIT_POINTER(smq_sdev_to_core(sdev)->policy, NULL);
+		lun = smq_host_lun(host, sdev);
+		if (lun)
+			RCU_INIT_POINTER(lun->policy, NULL);
 	}
 	spin_unlock_irq(host->shost->host_lock);
 }
@@ -85,11 +87,13 @@ static void smq_policy_drop_luns(struct smq_host *host)
 static int smq_policy_add_luns(struct smq_policy *policy)
 {
 	struct scsi_device *sdev;
+	struct smq_lun_core *lun;
 	int err = 0;
 
 	shost_for_each_device(sdev, policy->host->shost) {
-		if (sdev->hostdata && !err)
-			err = smq_policy_add_lun(policy, smq_sdev_to_core(sdev));
+		lun = smq_host_lun(policy->host, sdev);
+		if (lun && !err)
+			err = smq_policy_add_lun(policy, lun);
 	}
 	return err;
 }
@@ -136,9 +140,18 @@ static int smq_policy_change(struct smq_host *host, const struct smq_policy_ops 
 	return err;
 }
 
+/* Makes the host run as "direct", as a write to sysfs does. Context: may sleep. */
+void smq_policy_drop(struct smq_host *host)
+{
+	mutex_lock(&host->core->choice.lock);
+	if (smq_choice_policy(&host->core->choice))
+		smq_policy_change(host, NULL);
+	mutex_unlock(&host->core->choice.lock);
+}
+
 ssize_t smq_policy_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	struct smq_host *host = smq_dev_to_host(dev);
 	const struct smq_policy *policy;
 	char name[32];
 	int len;
@@ -182,7 +195,7 @@ static bool smq_policy_is(struct smq_choice *choice, const struct smq_policy_ops
 ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 			 const char *buf, size_t count)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	struct smq_host *host = smq_dev_to_host(dev);
 	struct smq_choice *choice = &host->core->choice;
 	const struct smq_policy_ops *ops = NULL;
 	char name[40];
@@ -208,6 +221,11 @@ ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 	if (err || smq_policy_is(choice, ops)) {
 		if (ops)
 			module_put(ops->owner);
+	} else if (ops && ops->holds && host->attached && !smq_attached_may_hold(host)) {
+		pr_err_ratelimited("%s: '%s' needs a LUN with a queue_depth of 2 or more\n",
+				   dev_name(dev), ops->name);
+		module_put(ops->owner);
+		err = -EOPNOTSUPP;
 	} else {
 		err = smq_policy_change(host, ops);
 	}

@@ -146,6 +146,11 @@ int smq_move_begin_host(struct smq_host *host)
 	lockdep_assert_held(&host->core->choice.lock);
 	if (move->hwq_of)
 		return 0;
+	if (host->attached) {
+		pr_err_ratelimited("host%u: an attached host has each command on its own hardware queue\n",
+				   shost->host_no);
+		return -EOPNOTSUPP;
+	}
 	if (host->nr_hwqs > 1 && !host->lld->any_hwq && !shost->host_tagset) {
 		pr_err_ratelimited("host%u: %s takes a command on its own hardware queue only\n",
 				   shost->host_no, host->lld->name);

@@ -167,7 +167,8 @@ bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st)
  */
 bool smq_policy_full(struct smq_cmd *cmd)
 {
-	if (!smq_host_holds(cmd->hwq->host) || !smq_policy_may_hold(cmd) ||
+	if (cmd->hwq->host->attached || !smq_host_holds(cmd->hwq->host) ||
+	    !smq_policy_may_hold(cmd) ||
 	    (!cmd->seen && !smq_seen_begin(smq_host_chosen_policy(cmd->hwq->host), cmd)))
 		return false;
 	/*
@@ -195,7 +196,8 @@ static bool smq_policy_done_counted(struct smq_cmd *cmd)
 	} else if (scmd->result == SAM_STAT_TASK_SET_FULL && smq_host_holds(cmd->hwq->host)) {
 		seen->flags &= ~SMQ_SEEN_COUNTED;
 		smq_depth_full(depth, atomic_dec_return(&depth->inflight));
-		if (smq_wait_full(cmd))
+		/* The mid-layer repeats the command of an attached host. */
+		if (!cmd->hwq->host->attached && smq_wait_full(cmd))
 			return true;
 		if (smq_depth_has_waiting(depth))
 			smq_hold_kick(&depth->wait);

@@ -191,7 +191,7 @@ EXPORT_SYMBOL_GPL(smq_policy_unregister);
 
 void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops)
 {
-	struct smq_host *host = smq_shost_to_host(class_to_shost(dev));
+	struct smq_host *host = smq_dev_to_host(dev);
 	void *data;
 
 	mutex_lock(&host->core->choice.lock);

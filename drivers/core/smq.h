@@ -18,12 +18,21 @@ extern const struct attribute_group smq_fault_group;
 int smq_configfs_init(void);
 void smq_configfs_exit(void);
 
+/* host.c */
+size_t smq_host_size(const struct smq_lld *lld);
+int smq_host_set_up(struct smq_host *host, const struct smq_template *tmpl);
+void smq_host_tear_down(struct smq_host *host);
+
+/* eh.c */
+void smq_cmd_taken(struct smq_cmd *cmd);
+
 /* policy_path.c */
 bool smq_policy_refused(struct smq_cmd *cmd, enum smq_status st);
 void smq_policy_taken(struct smq_cmd *cmd);
 
 /* cmd.c */
 bool smq_cmd_own(struct smq_cmd *cmd);
+void smq_cmd_count_attached(struct smq_cmd *cmd);
 void smq_cmd_end(struct smq_cmd *cmd);
 void smq_cmd_work(struct work_struct *work);
 

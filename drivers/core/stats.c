@@ -5,6 +5,7 @@
  * object that the line describes.
  */
 #include <linux/debugfs.h>
+#include <linux/minmax.h>
 #include <linux/seq_file.h>
 #include <linux/sysfs.h>
 
@@ -43,6 +44,9 @@ static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 	smp_rmb();
 	for_each_possible_cpu(cpu)
 		sum->queued += READ_ONCE(per_cpu_ptr(hwq->stats, cpu)->queued);
+	/* An attached host does not count this, to save instructions. */
+	if (hwq->host->attached)
+		sum->done = sum->queued - min_t(u64, sum->queued, smq_attached_inflight(hwq));
 }
 
 static struct smq_stats smq_sum_host(const struct smq_host *host)
@@ -53,11 +57,6 @@ static struct smq_stats smq_sum_host(const struct smq_host *host)
 	for (i = 0; i < host->nr_hwqs; i++)
 		smq_sum_hwq(host->hwq[i], &sum);
 	return sum;
-}
-
-static struct smq_host *smq_dev_to_host(struct device *dev)
-{
-	return smq_shost_to_host(class_to_shost(dev));
 }
 
 #define SMQ_SUM_ATTR(_name, _expr)						\
@@ -199,6 +198,7 @@ static int stats_show(struct seq_file *m, void *v)
 {
 	struct smq_host *host = m->private;
 	struct smq_policy *policy;
+	struct smq_lun_core *lun;
 	struct scsi_device *sdev;
 	unsigned int i;
 
@@ -210,8 +210,9 @@ static int stats_show(struct seq_file *m, void *v)
 	for (i = 0; i < host->nr_hwqs; i++)
 		smq_show_hwq(m, host->hwq[i]);
 	shost_for_each_device(sdev, host->shost) {
-		if (sdev->hostdata)
-			smq_show_lun(m, smq_sdev_to_core(sdev));
+		lun = smq_host_lun(host, sdev);
+		if (lun)
+			smq_show_lun(m, lun);
 	}
 	for (i = 0; policy && policy->ops->show && i < host->nr_hwqs; i++) {
 		seq_printf(m, "policy=%s hwq=%u", policy->ops->name, i);

@@ -299,7 +299,7 @@ static ssize_t _name##_store(struct device *dev, struct device_attribute *attr,	
 	ret = smq_knob_store_uint(dev, attr, "smq_prio", buf, count, &knobs->_name,	\
 				  _min, _max);						\
 	/* If a rate is set, the policy has something to do. */				\
-	smq_policy_found_use(smq_shost_to_host(class_to_shost(dev)));			\
+	smq_policy_found_use(smq_dev_to_host(dev));			\
 	return ret;									\
 }											\
 static DEVICE_ATTR_RW(_name)

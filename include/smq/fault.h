@@ -149,6 +149,15 @@ void smq_fault_use(struct smq_host *host, struct smq_fault *fault);
 struct smq_fault *smq_host_fault(struct smq_host *host);
 
 /**
+ * smq_fault_count_down() - takes one from a count of faults
+ * @count: for example smq_fault.fail_abort; a negative count means no limit, and stays
+ *
+ * Context: any.
+ * Return: false if the count was 0 already.
+ */
+bool smq_fault_count_down(atomic_t *count);
+
+/**
  * smq_fault_changed() - makes changed settings of a host take effect
  * @host: the host
  *

@@ -18,6 +18,7 @@
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
 
+struct smq_attached;
 struct smq_host_core;
 struct smq_hwq_core;
 struct smq_lld;
@@ -63,6 +64,7 @@ enum smq_cmd_state {
 	SMQ_HELD,	/* in a list of the layer or a policy; changes under that list's lock */
 	SMQ_RETURNING,	/* on its way from a list to the mid-layer, which alone ends it */
 	SMQ_WITHHELD,	/* by fault injection; changes under smq_host_faults.hits_lock */
+	SMQ_CHECKED,	/* of an attached host: smq_attached_check() looks whether it has ended */
 };
 
 /**
@@ -74,13 +76,16 @@ enum smq_cmd_state {
  * @seen: the dispatch policy's part of it, NULL while no policy has seen it. Written by the
  *	owner, read by error handling inside an RCU read-side section
  * @node: entry in a list: of the layer or the policy while the command is held, else of the LLD
+ * @scmd: the mid-layer's command; always the same, except on an attached host
+ * @lun: on an attached host, the layer's part of the LUN; valid while a policy sees the command
  * @work: for smq_cmd_defer()
  * @priv: the LLD's private area
  *
  * Lifetime: behind struct scsi_cmnd, in the tag set from smq_host_add() to the end of
  * smq_host_remove(), whichever LUN uses the tag meanwhile. blk-mq has one more command per hardware
  * queue of a LUN, which lives as long as the LUN's request queue: a flush (SYNCHRONIZE CACHE for a
- * LUN with a write-back cache) is queued in it, under the tag of a request that asked for it.
+ * LUN with a write-back cache) is queued in it, under the tag of a request that asked for it. An
+ * attached host has its commands in an array of its own (see <smq/attached.h>).
  */
 struct smq_cmd {
 	struct smq_hwq *hwq;
@@ -88,6 +93,8 @@ struct smq_cmd {
 	bool fault;
 	struct smq_policy_cmd *seen;
 	struct list_head node;
+	struct scsi_cmnd *scmd;
+	struct smq_lun_core *lun;
 	struct work_struct work;
 	unsigned char priv[] __aligned(8);
 };
@@ -144,6 +151,7 @@ struct smq_lun {
  *	LLD; set before the grace period that waits for queuecommand
  * @shost: the mid-layer's host that it is part of
  * @lld: its LLD
+ * @attached: for a host of another driver: what the layer keeps beside it; else NULL
  * @core: the layer's own part
  * @nr_hwqs: all hardware queues
  * @nr_poll: of these, poll queues
@@ -160,6 +168,7 @@ struct smq_host {
 	bool frozen;
 	struct Scsi_Host *shost;
 	const struct smq_lld *lld;
+	struct smq_attached *attached;
 	struct smq_host_core *core;
 	unsigned int nr_hwqs;
 	unsigned int nr_poll;
@@ -219,9 +228,9 @@ static inline struct smq_cmd *smq_scmd_to_cmd(struct scsi_cmnd *scmd)
 	return scsi_cmd_priv(scmd);
 }
 
-static inline struct scsi_cmnd *smq_cmd_to_scmd(struct smq_cmd *cmd)
+static inline struct scsi_cmnd *smq_cmd_to_scmd(const struct smq_cmd *cmd)
 {
-	return (struct scsi_cmnd *)cmd - 1;
+	return cmd->scmd;
 }
 
 /**

@@ -25,6 +25,7 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_QC_STATUS,scsi/scsi_host.h,enum scsi_qc_status) \
 	$(call smq-probe,SMQ_HAVE_TIMEOUT_ACTION,scsi/scsi_host.h,enum scsi_timeout_action) \
 	$(call smq-probe,SMQ_HAVE_SDEV_INIT,scsi/scsi_host.h,sdev_init) \
+	$(call smq-probe,SMQ_HAVE_PSEUDO_SDEV,scsi/scsi_device.h,scsi_device_is_pseudo_dev) \
 	$(call smq-probe,SMQ_HAVE_DEVICE_CONFIGURE,scsi/scsi_host.h,device_configure) \
 	$(call smq-probe,SMQ_HAVE_END_IO_BATCH,linux/blk-mq.h,const struct io_comp_batch) \
 	$(if $(wildcard $(srctree)/include/linux/io_uring/cmd.h),-DSMQ_HAVE_IO_URING_CMD_H) \

@@ -25,6 +25,15 @@ NAMES = re.compile(r"\bsmqsg_\w+\(|\b\w+_release\((?:struct|fd|file)|\blio_\w+\(
                    r"\bvs_release\(|\w+_regions\(|device_release_driver\(|\bsmq_cmd_own\(")
 # Places that need no litmus test, with the reason.
 WITHOUT = {
+    ("drivers/conv/attach.c", "conv_attach_quiesce"): "waits for readers, then memory is freed",
+    ("drivers/conv/attach.c", "conv_attach_unlist"): "waits for readers, then memory is freed",
+    ("drivers/core/attached.c", "smq_attached_free_lun"): "waits for readers, then memory is freed",
+    ("drivers/core/attached.c", "smq_attached_hide"): "waits for readers, then memory is freed",
+    ("drivers/core/attached.c", "smq_attached_end_faults"): "the state is checked again under the "
+                                                            "lock",
+    ("drivers/core/attached.c", "smq_attached_used_again"): "what follows depends on the state",
+    ("drivers/core/attached.c", "smq_attached_check_one"): "what the next user of the tag writes "
+                                                           "depends on the state",
     ("drivers/core/depth.h", "smq_depth_get"): "a count; related data has its own barrier",
     ("drivers/core/depth.c", "smq_depth_lower"): "waits for RCU sections of the block layer",
     ("drivers/core/fault.c", "smq_fault_take_back"): "the state is checked again under the lock",

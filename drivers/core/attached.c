@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Attached hosts: the layer's part of a host of another driver lies beside the host. See
+ * <smq/attached.h>.
+ */
+#include <linux/delay.h>
+#include <linux/export.h>
+#include <linux/kobject.h>
+#include <linux/mm.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+#include <linux/sysfs.h>
+#include <smq/attached.h>
+
+#include "core.h"
+#include "policy_cmd.h"
+#include "smq.h"
+#include "trace.h"
+#include "wait.h"
+
+/**
+ * struct smq_attached_lun - the layer's part of a LUN of an attached host
+ * @core: as for the layer's own hosts
+ * @node: in smq_attached.luns
+ * @told: the queue_depth from which the inner depth was computed
+ */
+struct smq_attached_lun {
+	struct smq_lun_core core;
+	struct hlist_node node;
+	int told;
+};
+
+static DEFINE_SPINLOCK(smq_attached_lock);	/* protects changes of the list */
+static LIST_HEAD(smq_attached_hosts);
+
+bool smq_host_is_own(const struct Scsi_Host *shost)
+{
+	return shost->hostt->init_cmd_priv == smq_init_cmd_priv;
+}
+EXPORT_SYMBOL_GPL(smq_host_is_own);
+
+/*
+ * The layer's part of the host that an attribute belongs to. sysfs keeps the host while an
+ * attribute is read or written, and smq_attached_hide() waits for that.
+ */
+struct smq_host *smq_dev_to_host(struct device *dev)
+{
+	struct Scsi_Host *shost = class_to_shost(dev);
+	struct smq_attached *attached;
+	struct smq_host *host = NULL;
+
+	if (smq_host_is_own(shost))
+		return smq_shost_to_host(shost);
+	rcu_read_lock();
+	list_for_each_entry_rcu(attached, &smq_attached_hosts, node) {
+		struct smq_host_core *core = container_of(attached, struct smq_host_core, attached);
+
+		if (core->host->shost == shost)
+			host = core->host;
+	}
+	rcu_read_unlock();
+	return host;
+}
+EXPORT_SYMBOL_GPL(smq_dev_to_host);
+
+static struct smq_attached_lun *smq_attached_find(const struct smq_attached *attached,
+						  const struct scsi_device *sdev)
+{
+	struct smq_attached_lun *lun;
+
+	hash_for_each_possible_rcu(attached->luns, lun, node, (unsigned long)sdev,
+				   lockdep_is_held(&attached->lock)) {
+		if (lun->core.sdev == sdev)
+			return lun;
+	}
+	return NULL;
+}
+
+struct smq_lun_core *smq_attached_lun(struct smq_host *host, const struct scsi_device *sdev)
+{
+	struct smq_attached_lun *lun = smq_attached_find(host->attached, sdev);
+
+	return lun ? &lun->core : NULL;
+}
+EXPORT_SYMBOL_GPL(smq_attached_lun);
+
+/*
+ * How many commands the device gets at once, while the host advertises @depth: a policy needs
+ * commands to hold, so it gets a quarter.
+ */
+static unsigned int smq_attached_inner(int depth)
+{
+	return max(depth - max(depth / 4, 1), 1);
+}
+
+bool smq_attached_may_hold(struct smq_host *host)
+{
+	struct scsi_device *sdev;
+	bool may = false;
+
+	shost_for_each_device(sdev, host->shost)
+		may |= smq_attached_inner(sdev->queue_depth) < sdev->queue_depth;
+	return may;
+}
+
+static void smq_attached_set_depth(struct smq_attached_lun *lun)
+{
+	struct smq_depth *depth = &lun->core.depth;
+	unsigned long flags;
+
+	spin_lock_irqsave(&depth->lock, flags);
+	lun->told = READ_ONCE(lun->core.sdev->queue_depth);
+	depth->max = smq_attached_inner(lun->told);
+	WRITE_ONCE(depth->depth, depth->max);
+	spin_unlock_irqrestore(&depth->lock, flags);
+}
+
+void smq_attached_depth(struct smq_cmd *cmd)
+{
+	struct smq_attached_lun *lun = container_of(cmd->lun, struct smq_attached_lun, core);
+
+	if (unlikely(READ_ONCE(lun->told) != READ_ONCE(cmd->lun->sdev->queue_depth)))
+		smq_attached_set_depth(lun);
+}
+EXPORT_SYMBOL_GPL(smq_attached_depth);
+
+int smq_attached_add_lun(struct smq_host *host, struct scsi_device *sdev)
+{
+	struct smq_attached_lun *lun = kzalloc(sizeof(*lun), GFP_KERNEL);
+	struct smq_attached *attached = host->attached;
+	struct smq_policy *policy;
+	int err = 0;
+
+	if (!lun)
+		return -ENOMEM;
+	lun->core.sdev = sdev;
+	smq_hold_init(&lun->core.depth.wait, host, smq_wait_dispatch_lun);
+	mutex_lock(&host->core->choice.lock);
+	smq_depth_init(&lun->core.depth, sdev);
+	smq_attached_set_depth(lun);
+	policy = smq_choice_policy(&host->core->choice);
+	if (policy)
+		err = smq_policy_add_lun(policy, &lun->core);
+	if (!err) {
+		mutex_lock(&attached->lock);
+		hash_add_rcu(attached->luns, &lun->node, (unsigned long)sdev);
+		mutex_unlock(&attached->lock);
+	}
+	mutex_unlock(&host->core->choice.lock);
+	if (err) {
+		smq_hold_exit(&lun->core.depth.wait);
+		kfree(lun);
+	}
+	return err;
+}
+EXPORT_SYMBOL_GPL(smq_attached_add_lun);
+
+/* Context: the caller took the LUN off the hash, or no code looks for it any more. */
+static void smq_attached_free_lun(struct smq_host *host, struct smq_attached_lun *lun)
+{
+	lockdep_assert_held(&host->core->choice.lock);
+	/* As in smq_sdev_destroy(). */
+	smq_hold_exit(&lun->core.depth.wait);
+	smq_policy_remove_lun(&lun->core);
+	synchronize_rcu();
+	kfree(lun);
+}
+
+void smq_attached_remove_lun(struct smq_host *host, struct scsi_device *sdev)
+{
+	struct smq_attached *attached = host->attached;
+	struct smq_attached_lun *lun;
+
+	mutex_lock(&host->core->choice.lock);
+	mutex_lock(&attached->lock);
+	lun = smq_attached_find(attached, sdev);
+	if (lun)
+		hash_del_rcu(&lun->node);
+	mutex_unlock(&attached->lock);
+	if (lun)
+		smq_attached_free_lun(host, lun);
+	mutex_unlock(&host->core->choice.lock);
+}
+EXPORT_SYMBOL_GPL(smq_attached_remove_lun);
+
+static void smq_attached_free_luns(struct smq_host *host)
+{
+	struct smq_attached_lun *lun;
+	struct hlist_node *next;
+	int bucket;
+
+	mutex_lock(&host->core->choice.lock);
+	hash_for_each_safe(host->attached->luns, bucket, next, lun, node) {
+		hash_del_rcu(&lun->node);
+		smq_attached_free_lun(host, lun);
+	}
+	mutex_unlock(&host->core->choice.lock);
+}
+
+static unsigned int smq_attached_nr(const struct smq_host *host)
+{
+	return host->nr_hwqs * host->attached->tags;
+}
+
+static int smq_attached_init(struct smq_host *host)
+{
+	struct smq_attached *attached = &host->core->attached;
+	unsigned int i;
+
+	host->attached = attached;
+	mutex_init(&attached->lock);
+	hash_init(attached->luns);
+	INIT_LIST_HEAD(&attached->node);
+	attached->tags = host->shost->tag_set.queue_depth;
+	attached->cmds = kvcalloc(smq_attached_nr(host), sizeof(*attached->cmds), GFP_KERNEL);
+	attached->hwqs = kcalloc(host->nr_hwqs, sizeof(*attached->hwqs), GFP_KERNEL);
+	if (!attached->cmds || !attached->hwqs) {
+		kvfree(attached->cmds);
+		kfree(attached->hwqs);
+		return -ENOMEM;
+	}
+	for (i = 0; i < host->nr_hwqs; i++) {
+		attached->hwqs[i].hwq = host->hwq[i];
+		attached->hwqs[i].cmds = attached->cmds + i * attached->tags;
+	}
+	for (i = 0; i < smq_attached_nr(host); i++) {
+		INIT_WORK(&attached->cmds[i].cmd.work, smq_cmd_work);
+		INIT_LIST_HEAD(&attached->cmds[i].cmd.node);
+		attached->cmds[i].cmd.hwq = host->hwq[i / attached->tags];
+	}
+	return 0;
+}
+
+struct smq_host *smq_attached_alloc(const struct smq_lld *lld, const struct smq_template *tmpl,
+				    struct Scsi_Host *shost)
+{
+	const struct blk_mq_tag_set *set = &shost->tag_set;
+	struct smq_host *host = kzalloc(smq_host_size(lld), GFP_KERNEL);
+	int err;
+
+	if (!host)
+		return ERR_PTR(-ENOMEM);
+	host->shost = shost;
+	host->lld = lld;
+	host->depth = shost->can_queue;
+	host->nr_hwqs = max(set->nr_hw_queues, 1U);
+	if (set->nr_maps > HCTX_TYPE_POLL)
+		host->nr_poll = set->map[HCTX_TYPE_POLL].nr_queues;
+	err = smq_host_set_up(host, tmpl);
+	if (!err) {
+		err = smq_attached_init(host);
+		if (!err)
+			return host;
+		smq_host_tear_down(host);
+	}
+	kfree(host);
+	return ERR_PTR(err);
+}
+EXPORT_SYMBOL_GPL(smq_attached_alloc);
+
+int smq_attached_show(struct smq_host *host)
+{
+	struct kobject *kobj = &host->shost->shost_dev.kobj;
+	int err;
+
+	spin_lock(&smq_attached_lock);
+	list_add_tail_rcu(&host->attached->node, &smq_attached_hosts);
+	spin_unlock(&smq_attached_lock);
+	host->core->eh.removing = false;
+	if (!host->core->no_policy)
+		smq_no_policy_add(host);
+	err = sysfs_create_groups(kobj, smq_host_groups);
+	if (err)
+		return err;
+	host->attached->shown = true;
+	smq_registry_show_host(host);
+	smq_stats_add_host(host);
+	smq_faults_start_host(host);
+	kobject_uevent(kobj, KOBJ_CHANGE);
+	return 0;
+}
+EXPORT_SYMBOL_GPL(smq_attached_show);
+
+void smq_attached_hide(struct smq_host *host)
+{
+	struct smq_attached *attached = host->attached;
+
+	mutex_lock(&host->core->eh.lock);
+	host->core->eh.removing = true;
+	mutex_unlock(&host->core->eh.lock);
+	smq_policy_wait_for_change(host);
+	if (attached->shown) {
+		smq_registry_hide_host(host);
+		smq_stats_remove_host(host);
+		sysfs_remove_groups(&host->shost->shost_dev.kobj, smq_host_groups);
+		attached->shown = false;
+	}
+	if (!list_empty(&attached->node)) {
+		spin_lock(&smq_attached_lock);
+		list_del_rcu(&attached->node);
+		spin_unlock(&smq_attached_lock);
+		synchronize_rcu();
+		INIT_LIST_HEAD(&attached->node);
+	}
+}
+EXPORT_SYMBOL_GPL(smq_attached_hide);
+
+/* Requeues the commands that fault injection withholds. */
+static void smq_attached_end_faults(struct smq_host *host)
+{
+	unsigned int i;
+
+	WRITE_ONCE(smq_host_fault(host)->kind, SMQ_FAULT_NONE);
+	synchronize_rcu();
+	for (i = 0; i < smq_attached_nr(host); i++) {
+		struct smq_cmd *cmd = &host->attached->cmds[i].cmd;
+
+		rcu_read_lock();
+		/* If error handling has the command, error handling ends it. */
+		if (atomic_read_acquire(&cmd->state) == SMQ_WITHHELD && !smq_cmd_in_eh(cmd) &&
+		    smq_fault_take_back(cmd)) {
+			smq_cmd_taken(cmd);
+			cmd->scmd->result = DID_REQUEUE << 16;
+			scsi_done(cmd->scmd);
+		}
+		rcu_read_unlock();
+	}
+}
+
+void smq_attached_drain(struct smq_host *host)
+{
+	smq_policy_drop(host);
+	smq_attached_end_faults(host);
+}
+EXPORT_SYMBOL_GPL(smq_attached_drain);
+
+void smq_attached_end(struct smq_host *host, bool gone)
+{
+	unsigned int i;
+
+	while (gone ? smq_hold_sum(host) : smq_attached_check(host))
+		msleep(20);
+	for (i = 0; gone && i < smq_attached_nr(host); i++)
+		smq_attached_taken(&host->attached->cmds[i].cmd);
+}
+EXPORT_SYMBOL_GPL(smq_attached_end);
+
+void smq_attached_stop(struct smq_host *host)
+{
+	smq_policy_stop_host(host);
+	smq_holds_stop_host(host);
+	smq_faults_stop_host(host);
+}
+EXPORT_SYMBOL_GPL(smq_attached_stop);
+
+void smq_attached_free(struct smq_host *host)
+{
+	smq_attached_free_luns(host);
+	smq_host_tear_down(host);
+	kvfree(host->attached->cmds);
+	kfree(host->attached->hwqs);
+	kfree(host);
+}
+EXPORT_SYMBOL_GPL(smq_attached_free);
+
+void smq_attached_seen_done(struct smq_cmd *cmd)
+{
+	rcu_read_lock();
+	smq_cmd_count_attached(cmd);
+	rcu_read_unlock();
+}
+EXPORT_SYMBOL_GPL(smq_attached_seen_done);
+
+unsigned int smq_attached_inflight(const struct smq_hwq *hwq)
+{
+	const struct smq_attached *attached = hwq->host->attached;
+	const struct smq_attached_cmd *cmds = attached->hwqs[hwq->index].cmds;
+	unsigned int tag, inflight = 0;
+
+	for (tag = 0; tag < attached->tags; tag++)
+		inflight += atomic_read(&cmds[tag].cmd.state) != SMQ_FREE;
+	return inflight;
+}
+
+bool smq_attached_taken(struct smq_cmd *cmd)
+{
+	if (!smq_cmd_own(cmd) && !smq_fault_take_back(cmd))
+		return false;
+	smq_cmd_taken(cmd);
+	return true;
+}
+EXPORT_SYMBOL_GPL(smq_attached_taken);
+
+void smq_attached_used_again(struct smq_cmd *cmd)
+{
+	while (atomic_read_acquire(&cmd->state) != SMQ_FREE) {
+		if (smq_attached_taken(cmd))
+			atomic_inc(&cmd->hwq->host->attached->unseen);
+		else
+			cpu_relax();
+	}
+}
+EXPORT_SYMBOL_GPL(smq_attached_used_again);
+
+bool smq_attached_abort(struct smq_cmd *cmd)
+{
+	bool ours;
+
+	atomic_inc(&cmd->hwq->host->core->eh.aborts);
+	/* As in smq_abort_cmd(): wait for a queuecommand that is under way. */
+	synchronize_rcu();
+	rcu_read_lock();
+	ours = smq_hold_take_back(cmd, SMQ_FREE) || smq_fault_take_back(cmd);
+	rcu_read_unlock();
+	if (ours)
+		smq_cmd_taken(cmd);
+	return ours;
+}
+EXPORT_SYMBOL_GPL(smq_attached_abort);
+
+bool smq_attached_timed_out(struct smq_cmd *cmd)
+{
+	if (smq_hold_timed_out(cmd))
+		return true;
+	atomic_inc(&cmd->hwq->host->core->eh.timeouts);
+	return false;
+}
+EXPORT_SYMBOL_GPL(smq_attached_timed_out);
+
+static bool smq_attached_reset_may(struct smq_host *host, enum smq_attached_step step)
+{
+	struct smq_fault *fault = smq_host_fault(host);
+	struct smq_host_eh *eh = &host->core->eh;
+
+	switch (step) {
+	case SMQ_ATTACHED_LUN_RESET:
+		atomic_inc(&eh->lun_resets);
+		return !smq_fault_count_down(&fault->fail_lun_reset);
+	case SMQ_ATTACHED_TARGET_RESET:
+		atomic_inc(&eh->target_resets);
+		return !smq_fault_count_down(&fault->fail_target_reset);
+	default:
+		atomic_inc(&eh->host_resets);
+		return true;
+	}
+}
+
+/* Counts the resets that run: an ioctl's and the error handler's may run at the same time. */
+static void smq_attached_reset_count(struct smq_host *host, int more)
+{
+	mutex_lock(&host->core->eh.lock);
+	host->attached->resets += more;
+	WRITE_ONCE(host->frozen, host->attached->resets);
+	mutex_unlock(&host->core->eh.lock);
+}
+
+bool smq_attached_reset_begin(struct smq_host *host, enum smq_attached_step step)
+{
+	smq_attached_reset_count(host, 1);
+	/* After this no dispatcher of held commands is on its way to the LLD. */
+	synchronize_rcu();
+	return smq_attached_reset_may(host, step);
+}
+EXPORT_SYMBOL_GPL(smq_attached_reset_begin);
+
+void smq_attached_reset_end(struct smq_host *host)
+{
+	smq_attached_reset_count(host, -1);
+	smq_hold_kick_all(host);
+}
+EXPORT_SYMBOL_GPL(smq_attached_reset_end);
+
+/*
+ * Whether the mid-layer still has a command of @cmd in flight. The array of requests is the block
+ * layer's: it has the last request that used the tag, which is not freed before
+ * smq_attached_remove_lun() was called for its LUN.
+ */
+static bool smq_attached_in_flight(struct smq_host *host, struct smq_cmd *cmd, unsigned int i)
+{
+	const unsigned int tags = host->attached->tags;
+	struct request *rq = blk_mq_tag_to_rq(host->shost->tag_set.tags[i / tags], i % tags);
+
+	lockdep_assert_held(&host->attached->lock);
+	return rq && blk_mq_rq_to_pdu(rq) == READ_ONCE(cmd->scmd) &&
+	       test_bit(SCMD_STATE_INFLIGHT, &((struct scsi_cmnd *)blk_mq_rq_to_pdu(rq))->state);
+}
+
+/*
+ * Checks a command that the LLD has. The mid-layer sets SCMD_STATE_INFLIGHT before
+ * queuecommand and clears it when the command ends or is requeued. So a command without it has
+ * ended, unless the tag is being used again: smq_attached_begin() waits while the state is
+ * SMQ_CHECKED. If the LLD completes the command meanwhile, the next check finds that.
+ */
+static bool smq_attached_check_one(struct smq_host *host, struct smq_cmd *cmd, unsigned int i)
+{
+	int state = atomic_read(&cmd->state);
+
+	if (state == SMQ_HELD || state == SMQ_RETURNING)
+		return true;
+	if (state != SMQ_OWNED && state != SMQ_WITHHELD)
+		return false;
+	if (smq_attached_in_flight(host, cmd, i))
+		return true;
+	/*
+	 * A withheld command that error handling has ended is counted when its tag is used again.
+	 */
+	if (state == SMQ_WITHHELD)
+		return false;
+	if (atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_CHECKED) != SMQ_OWNED)
+		return true;
+	if (smq_attached_in_flight(host, cmd, i)) {
+		atomic_set(&cmd->state, SMQ_OWNED);
+		return true;
+	}
+	smq_cmd_taken(cmd);
+	atomic_inc(&host->attached->unseen);
+	atomic_set_release(&cmd->state, SMQ_FREE);
+	return false;
+}
+
+unsigned int smq_attached_check(struct smq_host *host)
+{
+	unsigned int i, inflight = 0;
+
+	mutex_lock(&host->attached->lock);
+	for (i = 0; i < smq_attached_nr(host); i++)
+		inflight += smq_attached_check_one(host, &host->attached->cmds[i].cmd, i);
+	mutex_unlock(&host->attached->lock);
+	return inflight;
+}
+EXPORT_SYMBOL_GPL(smq_attached_check);

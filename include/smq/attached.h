@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * smq: the layer in front of a host of another driver, in place. smq_conv is the only user.
+ *
+ * An attached host is a Scsi_Host that its own driver (LLD) has allocated and added. The layer's
+ * part of it lies beside it: a struct smq_host, and a struct smq_cmd for each tag. The LLD's
+ * private areas of the host, its LUNs and its commands stay the LLD's.
+ *
+ * Differences from the layer's own hosts: the layer never completes a command that the LLD has, and
+ * cannot hold one again after TASK SET FULL. It learns from smq_attached_done() that a command has
+ * ended, or from smq_attached_check() for one that error handling ended. The host advertises no
+ * more than it did before, so a policy that holds commands gets a smaller inner depth instead.
+ */
+#ifndef SMQ_ATTACHED_H
+#define SMQ_ATTACHED_H
+
+#include <linux/hashtable.h>
+#include <linux/mutex.h>
+#include <smq/lld.h>
+
+#define SMQ_ATTACHED_LUN_BITS	6
+
+/* A command of an attached host: its size, a power of 2, makes its address cheap to compute. */
+struct smq_attached_cmd {
+	struct smq_cmd cmd;
+} __aligned(128);
+
+/**
+ * struct smq_attached_hwq - what a command of a hardware queue needs first
+ * @hwq: the hardware queue
+ * @cmds: its commands, by tag
+ */
+struct smq_attached_hwq {
+	struct smq_hwq *hwq;
+	struct smq_attached_cmd *cmds;
+};
+
+/**
+ * struct smq_attached - what the layer keeps beside an attached host
+ * @hwqs: for each hardware queue
+ * @cmds: a command for each tag of each hardware queue
+ * @tags: tags of a hardware queue
+ * @luns: struct smq_attached_lun.node; changed under @lock, read inside an RCU read-side section
+ * @node: in the list of all attached hosts
+ * @shown: the host has the layer's attributes in sysfs and debugfs
+ * @lock: protects changes of @luns; smq_attached_check() holds it, so that no LUN's request queue
+ *	is freed meanwhile
+ * @resets: resets that run now; under the host's eh lock
+ * @unseen: commands of which the layer learned only later that they had ended
+ *
+ * Lifetime: smq_attached_alloc() to smq_attached_free().
+ */
+struct smq_attached {
+	struct smq_attached_hwq *hwqs;
+	struct smq_attached_cmd *cmds;
+	unsigned int tags;
+	DECLARE_HASHTABLE(luns, SMQ_ATTACHED_LUN_BITS);
+	struct list_head node;
+	bool shown;
+	struct mutex lock;	/* see @lock above */
+	unsigned int resets;
+	atomic_t unseen;
+};
+
+/**
+ * smq_attached_alloc() - allocates the layer's part of a host of another driver
+ * @lld: its queue_cmd gives a command to the host's driver; host_size is the caller's private area
+ * @tmpl: only its enter and dispatch are used
+ * @shost: the host, added, with LUNs; the caller holds a reference until smq_attached_free()
+ *
+ * Context: may sleep. Return: the layer's part or an ERR_PTR.
+ */
+struct smq_host *smq_attached_alloc(const struct smq_lld *lld, const struct smq_template *tmpl,
+				    struct Scsi_Host *shost);
+
+/**
+ * smq_attached_show() - adds the layer's attributes to the host in sysfs and debugfs
+ * @host: the layer's part
+ *
+ * Context: may sleep. Return: 0 or a negative errno.
+ */
+int smq_attached_show(struct smq_host *host);
+
+/**
+ * smq_attached_hide() - undoes smq_attached_show()
+ * @host: the layer's part; its policy does not change after the call
+ *
+ * Context: may sleep; the host's scan_mutex may be held.
+ */
+void smq_attached_hide(struct smq_host *host);
+
+/**
+ * smq_attached_drain() - makes the host run as "direct", and gives held commands to the LLD
+ * @host: the layer's part, hidden
+ *
+ * Commands that fault injection withholds are requeued. The call waits up to two seconds for a full
+ * device; commands that are held after that go to the LLD when others end.
+ *
+ * Context: may sleep.
+ */
+void smq_attached_drain(struct smq_host *host);
+
+/**
+ * smq_attached_end() - waits until the layer has no command of a host
+ * @host: the layer's part, hidden and drained; the host has its own template again
+ * @gone: the host has no LUN left: what the layer still counts as in flight has ended
+ *
+ * Context: may sleep.
+ */
+void smq_attached_end(struct smq_host *host, bool gone);
+
+/**
+ * smq_attached_stop() - ends the layer's work for a host that has no commands
+ * @host: the layer's part, hidden; no function of the layer is called for a command any more
+ *
+ * Context: may sleep; the host's scan_mutex may be held.
+ */
+void smq_attached_stop(struct smq_host *host);
+
+/**
+ * smq_attached_free() - frees the layer's part
+ * @host: stopped, or never shown
+ *
+ * Context: may sleep.
+ */
+void smq_attached_free(struct smq_host *host);
+
+/**
+ * smq_attached_add_lun() - sets up the layer's part of a LUN
+ * @host: the layer's part of the host
+ * @sdev: the LUN; it has no commands
+ *
+ * Context: may sleep. Return: 0 or -ENOMEM.
+ */
+int smq_attached_add_lun(struct smq_host *host, struct scsi_device *sdev);
+
+/**
+ * smq_attached_remove_lun() - frees the layer's part of a LUN
+ * @host: the layer's part of the host
+ * @sdev: the LUN; its request queue has ended all commands but is not freed
+ *
+ * Context: may sleep.
+ */
+void smq_attached_remove_lun(struct smq_host *host, struct scsi_device *sdev);
+
+/**
+ * smq_attached_lun() - finds the layer's part of a LUN
+ * @host: the layer's part of the host
+ * @sdev: the LUN
+ *
+ * Context: inside an RCU read-side section. Return: NULL if it has none.
+ */
+struct smq_lun_core *smq_attached_lun(struct smq_host *host, const struct scsi_device *sdev);
+
+/**
+ * smq_attached_may_hold() - whether a policy has commands to hold on a host
+ * @host: the layer's part
+ *
+ * Context: may sleep. Return: whether any LUN advertises more than its inner depth would be.
+ */
+bool smq_attached_may_hold(struct smq_host *host);
+
+/**
+ * smq_attached_depth() - adapts a LUN's inner depth to a change of its queue_depth
+ * @cmd: a command of the LUN, with its lun set
+ *
+ * Context: any.
+ */
+void smq_attached_depth(struct smq_cmd *cmd);
+
+/**
+ * smq_attached_seen_done() - ends a command that the LLD has completed, if there is more to do than
+ *	to mark it as free
+ * @cmd: the caller owns it; the mid-layer ends it after the call
+ *
+ * Context: any.
+ */
+void smq_attached_seen_done(struct smq_cmd *cmd);
+
+/**
+ * smq_attached_taken() - ends a command that error handling has taken from the LLD, if the layer
+ *	still counts it as in flight
+ * @cmd: the command
+ *
+ * Context: any. Return: whether it was in flight or withheld.
+ */
+bool smq_attached_taken(struct smq_cmd *cmd);
+
+/**
+ * smq_attached_used_again() - as smq_attached_taken(), for a command that ended unseen
+ * @cmd: the mid-layer uses its tag again
+ *
+ * Waits while smq_attached_check() looks at the command. Context: any.
+ */
+void smq_attached_used_again(struct smq_cmd *cmd);
+
+/**
+ * smq_attached_abort() - takes a command back that the LLD does not have
+ * @cmd: its timer has expired, and the mid-layer has marked it
+ *
+ * Context: may sleep. Return: true if the layer held the command or fault injection withheld it;
+ * then the LLD must not be asked to abort it.
+ */
+bool smq_attached_abort(struct smq_cmd *cmd);
+
+/**
+ * smq_attached_timed_out() - called when the timer of a command has expired
+ * @cmd: the command
+ *
+ * Context: any. Return: whether the timer must start again, because the layer holds the command or
+ * held it for long.
+ */
+bool smq_attached_timed_out(struct smq_cmd *cmd);
+
+enum smq_attached_step {
+	SMQ_ATTACHED_LUN_RESET,
+	SMQ_ATTACHED_TARGET_RESET,
+	SMQ_ATTACHED_HOST_RESET,
+};
+
+/**
+ * smq_attached_reset_begin() - counts a reset, and keeps held commands from the LLD while it runs
+ * @host: the layer's part
+ * @step: a bus reset counts as one of a target
+ *
+ * Context: may sleep. Return: false if fault injection makes the reset fail: then the LLD must not
+ * be called. The caller calls smq_attached_reset_end() in either case.
+ */
+bool smq_attached_reset_begin(struct smq_host *host, enum smq_attached_step step);
+
+/**
+ * smq_attached_reset_end() - undoes smq_attached_reset_begin()
+ * @host: the layer's part
+ *
+ * Context: may sleep.
+ */
+void smq_attached_reset_end(struct smq_host *host);
+
+/**
+ * smq_attached_inflight() - counts the commands of a hardware queue that have not ended
+ * @hwq: the hardware queue
+ *
+ * Context: any.
+ */
+unsigned int smq_attached_inflight(const struct smq_hwq *hwq);
+
+/**
+ * smq_attached_check() - finds commands that ended without the layer seeing it
+ * @host: the layer's part
+ *
+ * Context: may sleep. Return: how many commands the layer counts as in flight after that.
+ */
+unsigned int smq_attached_check(struct smq_host *host);
+
+/* Whether the layer itself has added a host. */
+bool smq_host_is_own(const struct Scsi_Host *shost);
+
+static __always_inline struct smq_attached_hwq *
+smq_attached_hwq(struct smq_attached_hwq *hwqs, const struct request *rq)
+{
+	return &hwqs[rq->mq_hctx->queue_num];
+}
+
+/* The command of a request; the request has a tag. */
+static __always_inline struct smq_cmd *smq_attached_cmd(const struct smq_attached *attached,
+							const struct request *rq)
+{
+	return &smq_attached_hwq(attached->hwqs, rq)->cmds[rq->tag].cmd;
+}
+
+/*
+ * Begins a command in a new use of its tag, if the last use has ended for the layer, too. The
+ * number of commands that have ended is not counted: smq_attached_inflight() counts those that have
+ * not.
+ */
+static __always_inline void smq_attached_begin(struct smq_hwq *hwq, struct smq_cmd *cmd,
+					       struct scsi_cmnd *scmd)
+{
+	cmd->scmd = scmd;
+	/* As in smq_queue_one(): a plain store is enough. */
+	atomic_set(&cmd->state, SMQ_OWNED);
+	this_cpu_inc(hwq->stats->queued);
+}
+
+/*
+ * Called when the LLD completes a command, before the mid-layer ends it. If the hardware queue is
+ * full, only a command that a policy has seen starts the dispatch of those that wait; else the
+ * timer does. Context: any.
+ */
+static __always_inline void smq_attached_done(struct smq_cmd *cmd, const struct scsi_cmnd *scmd)
+{
+	int state = SMQ_OWNED;
+
+	if (unlikely(!atomic_try_cmpxchg(&cmd->state, &state, SMQ_FREE)))
+		return;
+	if (unlikely((unsigned long)cmd->seen | (unsigned int)scmd->result) ||
+	    static_branch_unlikely(&smq_faults) || tracepoint_enabled(smq_done))
+		smq_attached_seen_done(cmd);
+}
+
+#endif /* SMQ_ATTACHED_H */
