@@ -11,6 +11,7 @@
 #include <scsi/scsi_driver.h>
 #include <smq/prepare.h>
 
+#include "attach.h"
 #include "conv.h"
 
 /* The kernel does not record who has a disk; this program reads it from sysfs and /proc. */
@@ -112,6 +113,10 @@ static int conv_check(struct scsi_device *lower)
 	if (lower->host->hostt->module == THIS_MODULE) {
 		sdev_printk(KERN_ERR, lower, "claim: it is a LUN of smq_conv itself\n");
 		return -EINVAL;
+	}
+	if (conv_is_attached(lower->host)) {
+		sdev_printk(KERN_ERR, lower, "claim: its host is attached\n");
+		return -EBUSY;
 	}
 	if (lower->type != TYPE_DISK) {
 		sdev_printk(KERN_ERR, lower, "claim: it is not a disk, but of type %d\n",
@@ -374,8 +379,11 @@ static ssize_t claims_show(struct device_driver *drv, char *buf)
 static DRIVER_ATTR_RO(claims);
 
 static struct attribute *conv_driver_attrs[] = {
+	&driver_attr_attach.attr,
+	&driver_attr_attached.attr,
 	&driver_attr_claim.attr,
 	&driver_attr_claims.attr,
+	&driver_attr_detach.attr,
 	&driver_attr_release.attr,
 	&driver_attr_rules.attr,
 	NULL

@@ -176,6 +176,7 @@ void conv_rules_exit(void);
 struct conv_host *conv_host_get(struct Scsi_Host *lower);
 void conv_host_put(struct conv_host *ch);
 struct scsi_device *conv_host_any_lower(void);
+bool conv_host_is_lower(struct Scsi_Host *shost);
 ssize_t conv_host_list(char *buf);
 __printf(3, 4)
 ssize_t conv_list_add(char *buf, ssize_t len, const char *fmt, ...);

@@ -110,6 +110,19 @@ static struct conv_host *conv_host_find(struct Scsi_Host *lower)
 	return found;
 }
 
+/* Whether a host has claimed LUNs. Context: may sleep. */
+bool conv_host_is_lower(struct Scsi_Host *shost)
+{
+	const struct conv_host *ch;
+	bool found = false;
+
+	mutex_lock(&conv_lock);
+	list_for_each_entry(ch, &conv_hosts, node)
+		found |= ch->lower == shost;
+	mutex_unlock(&conv_lock);
+	return found;
+}
+
 /**
  * conv_host_get() - finds or creates the upper host of a lower host
  * @lower: the lower host; the caller holds a reference to it

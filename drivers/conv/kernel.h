@@ -99,6 +99,16 @@ static inline void smq_queue_copy_flags(struct request_queue *q, struct queue_li
 		blk_queue_flag_set(QUEUE_FLAG_NOMERGES, q);
 }
 
+/* A host of a newer kernel may have a device for reserved commands, which is no LUN. */
+static inline bool smq_sdev_is_pseudo(struct scsi_device *sdev)
+{
+#ifdef SMQ_HAVE_PSEUDO_SDEV
+	return scsi_device_is_pseudo_dev(sdev);
+#else
+	return false;
+#endif
+}
+
 /* Copies the quirks of a device that not every kernel has. */
 static inline void smq_sdev_copy_quirks(struct scsi_device *sdev, const struct scsi_device *from)
 {

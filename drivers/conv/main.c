@@ -10,6 +10,7 @@
 #include <linux/workqueue.h>
 #include <smq/version.h>
 
+#include "attach.h"
 #include "conv.h"
 
 struct device *conv_root;	/* parent of all upper hosts */
@@ -68,9 +69,12 @@ static int __init conv_init(void)
 		err = PTR_ERR(conv_root);
 		goto destroy_wq;
 	}
-	err = conv_rules_init();
+	err = conv_attach_init();
 	if (err)
 		goto unregister;
+	err = conv_rules_init();
+	if (err)
+		goto exit_attach;
 	err = smq_scsi_register_driver(&conv_driver);
 	if (err)
 		goto exit_rules;
@@ -78,6 +82,8 @@ static int __init conv_init(void)
 
 exit_rules:
 	conv_rules_exit();
+exit_attach:
+	conv_attach_exit();
 unregister:
 	root_device_unregister(conv_root);
 destroy_wq:
@@ -90,6 +96,7 @@ static void __exit conv_exit(void)
 {
 	conv_release_all();
 	driver_unregister(&conv_driver.gendrv);
+	conv_attach_exit();
 	conv_rules_exit();
 	root_device_unregister(conv_root);
 	destroy_workqueue(conv_wq);

@@ -1,0 +1,589 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Attach: puts the layer in front of a host, in place. Detach: takes it away again. The host keeps
+ * its number, its LUNs, its tags and its error handling. Only its template is exchanged, for a copy
+ * with the functions of attach_queue.c.
+ */
+#define pr_fmt(fmt) "smq_conv: " fmt
+
+#include <linux/blkdev.h>
+#include <linux/delay.h>
+#include <linux/kstrtox.h>
+#include <linux/list.h>
+#include <linux/module.h>
+#include <linux/rculist.h>
+#include <linux/slab.h>
+#include <linux/tracepoint.h>
+
+#include "attach.h"
+#include "conv.h"
+
+/* How long attach and detach wait until a LUN has no command in flight, in jiffies. */
+#define CONV_FREEZE_TIMEOUT	(20 * HZ)
+/* How often the numbers of commands in flight are compared, in jiffies. */
+#define CONV_CHECK		HZ
+/* After how many differences in a row there is a message. */
+#define CONV_DIFFERS		5
+
+DEFINE_SRCU(conv_attach_srcu);
+/* All attached hosts; changed under conv_attached_lock, read under RCU or conv_attach_srcu. */
+LIST_HEAD(conv_attached);
+static DEFINE_MUTEX(conv_attached_lock);	/* nests inside a host's scan_mutex */
+static atomic_t conv_attach_ending;		/* hosts that are being detached by their removal */
+/* Serialises attach and detach. A host's scan_mutex nests inside. */
+static DEFINE_MUTEX(conv_attach_lock);
+static struct tracepoint *conv_done_tp;	/* scsi_dispatch_cmd_done */
+static struct workqueue_struct *conv_attach_wq;
+
+static void conv_find_tp(struct tracepoint *tp, void *unused)
+{
+	if (!strcmp(tp->name, "scsi_dispatch_cmd_done"))
+		conv_done_tp = tp;
+}
+
+#ifdef CONFIG_MODULES
+/* Called for the tracepoints of each module. scsi_mod is loaded as long as this module is. */
+static int conv_find_module_tp(struct notifier_block *nb, unsigned long event, void *data)
+{
+	const struct tp_module *tpm = data;
+	unsigned int i;
+
+	for (i = 0; event == MODULE_STATE_COMING && i < tpm->mod->num_tracepoints; i++)
+		conv_find_tp(tracepoint_ptr_deref(&tpm->mod->tracepoints_ptrs[i]), NULL);
+	return NOTIFY_OK;
+}
+
+static struct notifier_block conv_tp_nb = { .notifier_call = conv_find_module_tp };
+#endif
+
+/**
+ * struct conv_frozen - a LUN whose queue is frozen
+ * @node: in the caller's list, the last one first
+ * @sdev: the LUN, referenced
+ * @flags: for smq_queue_unfreeze()
+ */
+struct conv_frozen {
+	struct list_head node;
+	struct scsi_device *sdev;
+	unsigned int flags;
+};
+
+static void conv_unfreeze(struct list_head *frozen)
+{
+	struct conv_frozen *f, *next;
+
+	list_for_each_entry_safe(f, next, frozen, node) {
+		smq_queue_unfreeze(f->sdev->request_queue, f->flags);
+		scsi_device_put(f->sdev);
+		kfree(f);
+	}
+}
+
+/*
+ * Freezes the queues of all LUNs of a host. Context: the host's scan_mutex, so that no LUN is added
+ * or removed. Return: 0; -EBUSY if commands stay in flight, or -ENOMEM: then no queue is frozen.
+ */
+static int conv_freeze(struct Scsi_Host *shost, struct list_head *frozen)
+{
+	const unsigned long end = jiffies + CONV_FREEZE_TIMEOUT;
+	struct scsi_device *sdev;
+	struct conv_frozen *f;
+	int err = 0;
+
+	lockdep_assert_held(&shost->scan_mutex);
+	shost_for_each_device(sdev, shost) {
+		unsigned long left = time_before(jiffies, end) ? end - jiffies : 1;
+
+		f = kzalloc(sizeof(*f), GFP_NOIO);
+		if (!f)
+			err = -ENOMEM;
+		else if (!smq_queue_try_freeze(sdev->request_queue, left, &f->flags))
+			err = -EBUSY;
+		if (err) {
+			kfree(f);
+			scsi_device_put(sdev);
+			break;
+		}
+		f->sdev = sdev;
+		/* The loop drops its reference. */
+		get_device(&sdev->sdev_gendev);
+		__module_get(shost->hostt->module);
+		list_add(&f->node, frozen);
+	}
+	if (err)
+		conv_unfreeze(frozen);
+	return err;
+}
+
+static void conv_attach_set_template(struct Scsi_Host *shost, const struct scsi_host_template *sht)
+{
+	/* Release: a CPU that finds the copy also finds the layer's part. */
+	smp_store_release(&shost->hostt, (void *)sht);
+}
+
+/* Compares once a second what the layer and the mid-layer count as in flight. */
+static void conv_attach_check(struct work_struct *work)
+{
+	struct conv_attach *at = container_of(to_delayed_work(work), struct conv_attach, check);
+	int differs = smq_attached_check(at->smq) - scsi_host_busy(at->shost);
+
+	/* The two counts are not made at the same moment: only one that stays means something. */
+	at->times = differs && differs == at->differs ? at->times + 1 : 0;
+	at->differs = differs;
+	if (at->times == CONV_DIFFERS)
+		pr_warn("host%u: the layer counts %d commands in flight more than the mid-layer\n",
+			at->shost->host_no, differs);
+	queue_delayed_work(conv_attach_wq, &at->check, CONV_CHECK);
+}
+
+/*
+ * Waits until no code uses the template that the host had before. Scan code holds scan_mutex, as
+ * the caller does or did. The error handler keeps the template while it sleeps, but only while the
+ * host is in recovery, and aborts run in tmf_work_q. All other code does not sleep between reading
+ * the pointer and its use. Returns false if the recovery does not end.
+ */
+static bool conv_attach_quiesce(struct conv_attach *at, unsigned long timeout)
+{
+	struct Scsi_Host *shost = at->shost;
+	const unsigned long end = jiffies + timeout;
+
+	while (scsi_host_in_recovery(shost)) {
+		if (time_after(jiffies, end))
+			return false;
+		msleep(20);
+	}
+	flush_workqueue(shost->tmf_work_q);
+	synchronize_rcu_tasks();
+	synchronize_srcu(&conv_attach_srcu);
+	synchronize_rcu();
+	tracepoint_synchronize_unregister();
+	return true;
+}
+
+static void conv_attach_put(struct conv_attach *at)
+{
+	if (refcount_dec_and_test(&at->refs))
+		smq_attached_free(at->smq);
+}
+
+/* Takes an attachment off the list. Context: may sleep; scan_mutex may be held. */
+static void conv_attach_unlist(struct conv_attach *at)
+{
+	mutex_lock(&conv_attached_lock);
+	list_del_rcu(&at->node);
+	if (list_empty(&conv_attached))
+		tracepoint_probe_unregister(conv_done_tp, conv_attach_done, NULL);
+	mutex_unlock(&conv_attached_lock);
+	synchronize_srcu(&conv_attach_srcu);
+	synchronize_rcu();
+	tracepoint_synchronize_unregister();
+}
+
+/*
+ * Ends an attachment whose host has its own template again. @gone: the host has no LUN left, and
+ * may be about to be removed. The caller's driver may be unloaded after that, so no reference to
+ * the host may remain. Context: may sleep; scan_mutex is held if @gone.
+ */
+static void conv_attach_finish(struct conv_attach *at, bool gone)
+{
+	smq_attached_end(at->smq, gone);
+	cancel_delayed_work_sync(&at->check);
+	if (!conv_attach_quiesce(at, gone ? CONV_FREEZE_TIMEOUT : MAX_JIFFY_OFFSET)) {
+		/* Its error handler may still use the copy: keep it and its functions for ever. */
+		pr_err("host%u: its recovery does not end: smq_conv stays loaded\n",
+		       at->shost->host_no);
+		__module_get(THIS_MODULE);
+		refcount_inc(&at->refs);
+	}
+	conv_attach_unlist(at);
+	smq_attached_stop(at->smq);
+	scsi_host_put(at->shost);
+	conv_attach_put(at);
+}
+
+static void conv_attach_hide(struct conv_attach *at)
+{
+	mutex_lock(&at->lock);
+	smq_attached_hide(at->smq);
+	mutex_unlock(&at->lock);
+}
+
+static bool conv_has_other_lun(struct Scsi_Host *shost, const struct scsi_device *gone)
+{
+	struct scsi_device *sdev;
+	unsigned long flags;
+	bool found = false;
+
+	spin_lock_irqsave(shost->host_lock, flags);
+	__shost_for_each_device(sdev, shost) {
+		if (sdev != gone && sdev->sdev_state != SDEV_DEL && !smq_sdev_is_pseudo(sdev))
+			found = true;
+	}
+	spin_unlock_irqrestore(shost->host_lock, flags);
+	return found;
+}
+
+/*
+ * Called when a LUN has been removed, under the host's scan_mutex. When the last LUN is gone, the
+ * host gets its own template back: a host that is being removed needs it after that, for its entry
+ * in /proc/scsi.
+ */
+void conv_attach_lun_gone(struct conv_attach *at, struct scsi_device *sdev)
+{
+	smq_attached_remove_lun(at->smq, sdev);
+	if (at->gone || conv_has_other_lun(at->shost, sdev))
+		return;
+	atomic_inc(&conv_attach_ending);
+	at->gone = true;
+	conv_attach_set_template(at->shost, at->orig);
+	conv_attach_hide(at);
+	pr_info("host%u: its last LUN is gone: detached\n", at->shost->host_no);
+	conv_attach_finish(at, true);
+	/* The unload of this module waits for the rest of this function, which does not sleep. */
+	atomic_dec(&conv_attach_ending);
+}
+
+/* Whether the RAID class compares a host's template with its driver's to find RAID volumes. */
+static bool conv_has_raid_class(struct Scsi_Host *shost)
+{
+	static const char * const never[] = { "myrb", "myrs" };
+	static const char * const volumes[] = { "mpt2sas", "mpt3sas" };
+	const char *name = shost->hostt->proc_name ?: "";
+	struct scsi_device *sdev;
+	bool found = false;
+
+	if (match_string(never, ARRAY_SIZE(never), name) >= 0)
+		return true;
+	if (match_string(volumes, ARRAY_SIZE(volumes), name) < 0)
+		return false;
+	/* These drivers have their RAID volumes on channel 1. */
+	shost_for_each_device(sdev, shost)
+		found |= sdev->channel == 1;
+	return found;
+}
+
+/* Return: 0, or a negative errno with the reason in *@why. Context: the host's scan_mutex. */
+static int conv_attach_refuse(struct Scsi_Host *shost, const char **why)
+{
+	if (conv_is_attached(shost)) {
+		*why = "it is attached already";
+		return -EEXIST;
+	}
+	if (smq_host_is_own(shost)) {
+		*why = "it is a host of smq, which has policies itself";
+		return -EINVAL;
+	}
+	if (shost->shost_state != SHOST_RUNNING || shost->tmf_in_progress) {
+		*why = "it is in recovery, or being added or removed";
+		return -EBUSY;
+	}
+	if (conv_host_is_lower(shost)) {
+		*why = "smq_conv has claimed LUNs of it";
+		return -EBUSY;
+	}
+	if (!conv_has_other_lun(shost, NULL)) {
+		*why = "it has no LUN";
+		return -ENXIO;
+	}
+	if (!conv_done_tp) {
+		*why = "the kernel has no tracepoint scsi_dispatch_cmd_done";
+		return -EOPNOTSUPP;
+	}
+	if (shost->tag_set.flags & BLK_MQ_F_BLOCKING) {
+		*why = "its queuecommand may sleep";
+		return -EOPNOTSUPP;
+	}
+	if (conv_has_raid_class(shost)) {
+		*why = "it has RAID volumes, which the RAID class finds by the host's template";
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+static struct conv_attach *conv_attach_alloc(struct Scsi_Host *shost)
+{
+	struct smq_lld lld = {
+		.name		= shost->hostt->proc_name ?: shost->hostt->name,
+		.queue_cmd	= conv_attach_queue_cmd,
+		.host_size	= sizeof(struct conv_attach),
+	};
+	struct smq_host *host = smq_attached_alloc(&lld, &conv_attach_tmpl, shost);
+	struct conv_attach *at;
+
+	if (IS_ERR(host))
+		return ERR_CAST(host);
+	at = smq_host_priv(host);
+	at->smq = host;
+	at->hwqs = host->attached->hwqs;
+	at->shost = shost;
+	at->orig = shost->hostt;
+	at->lld = lld;
+	host->lld = &at->lld;
+	mutex_init(&at->lock);
+	INIT_DELAYED_WORK(&at->check, conv_attach_check);
+	refcount_set(&at->refs, 1);
+	conv_attach_fill(at);
+	return at;
+}
+
+static int conv_attach_add_luns(struct conv_attach *at)
+{
+	struct scsi_device *sdev;
+	int err = 0;
+
+	shost_for_each_device(sdev, at->shost) {
+		if (!err)
+			err = smq_attached_add_lun(at->smq, sdev);
+	}
+	return err;
+}
+
+/* Adds an attachment to the list, so that the probe and the functions of its template find it. */
+static int conv_attach_list(struct conv_attach *at)
+{
+	int err = 0;
+
+	mutex_lock(&conv_attached_lock);
+	if (list_empty(&conv_attached))
+		err = tracepoint_probe_register(conv_done_tp, conv_attach_done, NULL);
+	if (!err)
+		list_add_tail_rcu(&at->node, &conv_attached);
+	mutex_unlock(&conv_attached_lock);
+	return err;
+}
+
+/*
+ * Exchanges the template while no LUN has a command in flight. Context: conv_attach_lock, and the
+ * host's scan_mutex. Return: the attachment or an ERR_PTR, with the reason in *@why.
+ */
+static struct conv_attach *conv_attach_begin(struct Scsi_Host *shost, const char **why)
+{
+	struct conv_attach *at;
+	LIST_HEAD(frozen);
+	int err;
+
+	err = conv_attach_refuse(shost, why);
+	if (err)
+		return ERR_PTR(err);
+	*why = "no memory";
+	at = conv_attach_alloc(shost);
+	if (IS_ERR(at))
+		return at;
+	err = conv_attach_add_luns(at);
+	if (err)
+		goto free_host;
+	*why = "its commands do not end";
+	err = conv_freeze(shost, &frozen);
+	if (err)
+		goto free_host;
+	/* A command may have timed out before the freeze. */
+	*why = "it is in recovery";
+	err = shost->shost_state == SHOST_RUNNING ? conv_attach_list(at) : -EBUSY;
+	if (!err) {
+		get_device(&shost->shost_gendev);
+		conv_attach_set_template(shost, &at->sht);
+	}
+	conv_unfreeze(&frozen);
+	if (!err)
+		return at;
+
+free_host:
+	smq_attached_free(at->smq);
+	return ERR_PTR(err);
+}
+
+/*
+ * Gives the host its own template back. Context: conv_attach_lock; may sleep. Return: 0; -EBUSY if
+ * commands stay in flight; -ENOENT if the host was removed meanwhile.
+ */
+static int conv_attach_end(struct conv_attach *at)
+{
+	struct Scsi_Host *shost = at->shost;
+	LIST_HEAD(frozen);
+	int err = -ENOENT;
+
+	conv_attach_hide(at);
+	smq_attached_drain(at->smq);
+	mutex_lock(&shost->scan_mutex);
+	if (!at->gone) {
+		err = conv_freeze(shost, &frozen);
+		if (!err) {
+			at->gone = true;
+			conv_attach_set_template(shost, at->orig);
+			conv_unfreeze(&frozen);
+		}
+	}
+	mutex_unlock(&shost->scan_mutex);
+	if (!err)
+		conv_attach_finish(at, false);
+	return err;
+}
+
+/* Shows the layer's attributes again after a detach that failed. */
+static int conv_attach_show(struct conv_attach *at)
+{
+	int err;
+
+	mutex_lock(&at->lock);
+	err = at->gone ? -ENOENT : smq_attached_show(at->smq);
+	mutex_unlock(&at->lock);
+	return err;
+}
+
+static int conv_attach_host(struct Scsi_Host *shost)
+{
+	const char *why = NULL;
+	struct conv_attach *at;
+	int err;
+
+	mutex_lock(&shost->scan_mutex);
+	at = conv_attach_begin(shost, &why);
+	mutex_unlock(&shost->scan_mutex);
+	if (IS_ERR(at)) {
+		pr_err("attach: host%u: %s\n", shost->host_no, why);
+		return PTR_ERR(at);
+	}
+	queue_delayed_work(conv_attach_wq, &at->check, CONV_CHECK);
+	err = conv_attach_show(at);
+	if (err && err != -ENOENT) {
+		pr_err("attach: host%u: no attributes in sysfs: %d\n", shost->host_no, err);
+		conv_attach_end(at);
+	}
+	return err;
+}
+
+/* Returns the attachment of a host, or of any host if @shost is NULL, with a reference, or NULL. */
+static struct conv_attach *conv_attach_get(const struct Scsi_Host *shost)
+{
+	struct conv_attach *at, *found = NULL;
+
+	mutex_lock(&conv_attached_lock);
+	list_for_each_entry(at, &conv_attached, node) {
+		if ((!shost || at->shost == shost) && !READ_ONCE(at->gone)) {
+			refcount_inc(&at->refs);
+			found = at;
+			break;
+		}
+	}
+	mutex_unlock(&conv_attached_lock);
+	return found;
+}
+
+static int conv_detach_host(struct Scsi_Host *shost)
+{
+	struct conv_attach *at = conv_attach_get(shost);
+	int err = at ? conv_attach_end(at) : -ENOENT;
+
+	if (err == -EBUSY || err == -ENOMEM)
+		conv_attach_show(at);
+	if (err)
+		pr_err("detach: host%u: %s\n", shost->host_no,
+		       err == -ENOENT ? "it is not attached" : "its commands do not end");
+	if (at)
+		conv_attach_put(at);
+	return err;
+}
+
+/*
+ * Calls @change for a host. References the host's driver meanwhile, because the last reference to a
+ * host calls functions of the driver.
+ */
+static int conv_attach_change(unsigned short number, int (*change)(struct Scsi_Host *shost))
+{
+	struct Scsi_Host *shost = scsi_host_lookup(number);
+	struct module *owner;
+	int err = -ENODEV;
+
+	if (!shost)
+		return err;
+	owner = shost->hostt->module;
+	if (!try_module_get(owner)) {
+		scsi_host_put(shost);
+		return err;
+	}
+	mutex_lock(&conv_attach_lock);
+	err = change(shost);
+	mutex_unlock(&conv_attach_lock);
+	scsi_host_put(shost);
+	module_put(owner);
+	return err;
+}
+
+static ssize_t conv_attach_store(const char *buf, size_t count, const char *what,
+				 int (*change)(struct Scsi_Host *shost))
+{
+	unsigned short number;
+	int err = -ENODEV;
+
+	if (!strncmp(buf, "host", 4) && !kstrtou16(buf + 4, 10, &number))
+		err = conv_attach_change(number, change);
+	if (err == -ENODEV)
+		pr_err("%s: there is no host '%.*s'\n", what,
+		       (int)min_t(size_t, strcspn(buf, "\n"), 32), buf);
+	return err ?: count;
+}
+
+static ssize_t attach_store(struct device_driver *drv, const char *buf, size_t count)
+{
+	return conv_attach_store(buf, count, "attach", conv_attach_host);
+}
+DRIVER_ATTR_WO(attach);
+
+static ssize_t detach_store(struct device_driver *drv, const char *buf, size_t count)
+{
+	return conv_attach_store(buf, count, "detach", conv_detach_host);
+}
+DRIVER_ATTR_WO(detach);
+
+/* A line for each attached host: its name, its driver, and the commands whose end was not seen. */
+static ssize_t attached_show(struct device_driver *drv, char *buf)
+{
+	const struct conv_attach *at;
+	ssize_t len = 0;
+
+	mutex_lock(&conv_attached_lock);
+	list_for_each_entry(at, &conv_attached, node) {
+		if (!READ_ONCE(at->gone))
+			len = conv_list_add(buf, len, "host%u %s %d\n", at->shost->host_no,
+					    at->lld.name, atomic_read(&at->smq->attached->unseen));
+	}
+	mutex_unlock(&conv_attached_lock);
+	return len;
+}
+DRIVER_ATTR_RO(attached);
+
+int conv_attach_init(void)
+{
+	conv_attach_wq = alloc_workqueue("smq_attach", WQ_UNBOUND, 0);
+	if (!conv_attach_wq)
+		return -ENOMEM;
+	for_each_kernel_tracepoint(conv_find_tp, NULL);
+#ifdef CONFIG_MODULES
+	register_tracepoint_module_notifier(&conv_tp_nb);
+#endif
+	return 0;
+}
+
+/* Called when the driver's attributes are gone: detaches all hosts. */
+void conv_attach_exit(void)
+{
+	struct conv_attach *at;
+	unsigned short number;
+
+	while (!list_empty(&conv_attached) || atomic_read(&conv_attach_ending)) {
+		at = conv_attach_get(NULL);
+		if (at) {
+			number = at->shost->host_no;
+			conv_attach_put(at);
+			/*
+			 * Try again until its commands end: no code of this module may run later.
+			 */
+			conv_attach_change(number, conv_detach_host);
+		}
+		msleep(20);
+	}
+#ifdef CONFIG_MODULES
+	unregister_tracepoint_module_notifier(&conv_tp_nb);
+#endif
+	destroy_workqueue(conv_attach_wq);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Attached hosts: the layer in front of any host, in place. */
+#ifndef CONV_ATTACH_H
+#define CONV_ATTACH_H
+
+#include <linux/mutex.h>
+#include <linux/refcount.h>
+#include <linux/srcu.h>
+#include <linux/workqueue.h>
+#include <smq/attached.h>
+
+/**
+ * struct conv_attach - an attached host: private area of the layer's part
+ * @sht: the host's template while it is attached: a copy of @orig with our functions
+ * @orig: the template of the host's driver
+ * @queuecommand: the driver's, as in @orig
+ * @hwqs: the layer's hardware queues
+ * @smq: the layer's part
+ * @shost: the host, referenced
+ * @node: in the list of all attached hosts, until no function of @sht can run any more
+ * @gone: the host has its own template again. Set under the host's scan_mutex
+ * @lld: the description of the host's driver for the layer
+ * @check: compares once a second what the layer and the mid-layer count as in flight
+ * @differs: the difference that @check found last
+ * @times: how often in a row it found the same difference
+ * @lock: held while the layer's attributes are shown or hidden; nests inside scan_mutex
+ * @refs: one for the host, and one for each function that works on the attachment
+ *
+ * Lifetime: from attach to the end of detach, or to the removal of the host's last LUN.
+ */
+struct conv_attach {
+	struct scsi_host_template sht;
+	const struct scsi_host_template *orig;
+	smq_qc_t (*queuecommand)(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
+	struct smq_attached_hwq *hwqs;
+	struct smq_host *smq;
+	struct Scsi_Host *shost;
+	struct list_head node;
+	bool gone;
+	struct smq_lld lld;
+	struct delayed_work check;
+	int differs;
+	unsigned int times;
+	struct mutex lock;	/* see @lock above */
+	refcount_t refs;
+};
+
+/* attach.c */
+extern struct driver_attribute driver_attr_attach;
+extern struct driver_attribute driver_attr_attached;
+extern struct driver_attribute driver_attr_detach;
+extern struct list_head conv_attached;
+extern struct srcu_struct conv_attach_srcu;
+int conv_attach_init(void);
+void conv_attach_exit(void);
+void conv_attach_lun_gone(struct conv_attach *at, struct scsi_device *sdev);
+
+/* attach_queue.c */
+extern const struct smq_template conv_attach_tmpl;
+enum smq_status conv_attach_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd);
+bool conv_is_attached(const struct Scsi_Host *shost);
+void conv_attach_fill(struct conv_attach *at);
+void conv_attach_done(void *data, struct scsi_cmnd *scmd);
+
+#endif /* CONV_ATTACH_H */

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_conv: attach and detach of hosts in place."""
+import errno
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit import conv, debugfs
+from kit.attach import all_done, attach, attached, detach, in_place
+from kit.faults import Faults
+from kit.fiojob import fio, load_on, total_ios
+from kit.host import loaded, run, unload, wait_for
+from kit.ramdir import ram_host
+from kit.sanitizing import TIME_FACTOR
+from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
+                      SG_SCSI_RESET_TARGET, SgDev)
+
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
+            "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
+# Reads, because LUNs of a scsi_debug host share their data.
+LOAD = {"ioengine": "libaio", "rw": "randread", "bs": 4096, "iodepth": 32, "numjobs": 2,
+        "time_based": True, "runtime": 600}
+DEBUG = {"delay": 0, "dev_size_mb": 32}
+READ = bytes.fromhex("28000000000000000800")
+WRITE = bytes.fromhex("2a000000000000000800")
+PSEUDO = Path("/sys/bus/pseudo/drivers/scsi_debug")
+# A bit of scsi_debug's opts: it never ends a command.
+LOSE = 4
+# The level of sg_reset for a bus.
+BUS = 2
+SLOW = {"ndelay": 20_000_000, "dev_size_mb": 32, "max_queue": 32}
+
+
+@pytest.fixture(name="debug")
+def debug_fixture():
+    """A host of scsi_debug with two LUNs, while smq_conv is loaded."""
+    with loaded("scsi_debug", names=("add_host", "max_luns"), luns=2, io_errors=True,
+                **DEBUG) as (host,), conv.module(io_errors=True):
+        yield host
+
+
+def refused(change, host, number):
+    """Asserts that attach or detach fails with an errno, and that the kernel log has one line."""
+    with pytest.raises(OSError) as error:
+        change(host)
+    assert error.value.errno == number
+
+
+def names(host):
+    """What must stay the same while a host is attached."""
+    return [(lun.address, lun.sd, lun.sg) for lun in host.luns()], \
+        {attr: host.attr(attr) for attr in ("proc_name", "can_queue", "unique_id", "state")}
+
+
+@pytest.mark.smoke
+def test_attach_and_detach(debug):
+    """An attached host has the same LUNs, the same data, and the layer's counters, which agree with
+    what was done. A second attach and a second detach are refused. After detach the layer's
+    attributes are gone."""
+    before = names(debug)
+    lun = debug.luns()[0]
+    fio(lun.sd, **VERIFIED)
+    for _ in range(2):
+        attach(debug)
+        assert names(debug) == before
+        assert attached() == {debug.sysfs.name: ("scsi_debug", 0)}
+        refused(attach, debug, errno.EEXIST)
+        fio(lun.sd, **VERIFIED | {"verify_only": True})
+        done = all_done(debug)["done"] - conv.dispatched(lun)
+        assert total_ios(fio(lun.sd, numjobs=2, **VERIFIED)) > 400
+        assert all_done(debug)["done"] - conv.dispatched(lun) == done
+        assert attached() == {debug.sysfs.name: ("scsi_debug", 0)}
+        detach(debug)
+        assert not attached() and not (debug.sysfs / "smq").exists()
+        assert not (debug.sysfs / "smq_prio").exists()
+        refused(detach, debug, errno.ENOENT)
+        assert names(debug) == before
+        fio(lun.sd, **VERIFIED | {"verify_only": True})
+
+
+def test_refusals(debug):
+    """What cannot be attached or detached is refused, each with its errno."""
+    for change in (attach, detach):
+        for bad in ("host9999", "host", "7", "host-1", debug.luns()[0].address):
+            refused(change, bad, errno.ENODEV)
+    lower = debug.luns()[0]
+    upper = conv.claim(lower)
+    refused(attach, debug, errno.EBUSY)
+    refused(attach, conv.host_of(upper), errno.EINVAL)
+    conv.release(lower)
+    with ram_host() as (_, host):
+        refused(attach, host, errno.EINVAL)
+    with in_place(debug):
+        with pytest.raises(OSError) as error:
+            conv.ask("claim", lower.address)
+        assert error.value.errno == errno.EBUSY
+    for lun in debug.luns():
+        conv.write(lun.sysfs / "delete", 1)
+    refused(attach, debug, errno.ENXIO)
+
+
+def test_under_load(debug):
+    """Attach, policies and detach under load lose and corrupt nothing."""
+    one, two = debug.luns()
+    with load_on(one.sd, **LOAD), load_on(two.sd, verify="crc32c", verify_fatal=1,
+                                          **LOAD | {"rw": "randwrite", "numjobs": 1}):
+        for _ in range(3):
+            with in_place_loaded(debug):
+                for policy in ("prio", "batch", "bucket", "direct", "prio"):
+                    done = debug.stats()["done"]
+                    conv.write(debug.sysfs / "smq/policy", policy)
+                    wait_for("commands to end", lambda: debug.stats()["done"] > done + 200)
+    assert not attached()
+
+
+class in_place_loaded:
+    """As in_place(), without the wait for an idle host."""
+
+    def __init__(self, host):
+        self.host = host
+
+    def __enter__(self):
+        attach(self.host)
+
+    def __exit__(self, *exc):
+        detach(self.host)
+
+
+def test_rmmod_of_the_driver():
+    """While one of two hosts is attached, its driver is unloaded: the host is detached by that, and
+    no entry of /proc/scsi remains."""
+    with conv.module(io_errors=True) as log:
+        with loaded("scsi_debug", hosts=2, names=("add_host", "max_luns"),
+                    io_errors=True, **DEBUG) as (first, _):
+            attach(first)
+            fio(first.luns()[0].sd, **VERIFIED)
+            unload("scsi_debug")
+        assert not attached()
+        assert re.search(r"its last LUN is gone: detached", log.tail(80))
+        with loaded("scsi_debug", names=("add_host", "max_luns"), **DEBUG) as (host,):
+            with in_place(host):
+                fio(host.luns()[0].sd, **VERIFIED)
+
+
+def test_module_removal(debug):
+    """Unloading smq_conv under load detaches the host."""
+    lun = debug.luns()[0]
+    attach(debug)
+    with load_on(lun.sd, **LOAD):
+        wait_for("load", lambda: debug.stats()["done"] > 500)
+        unload("smq_conv")
+        assert not (debug.sysfs / "smq").exists()
+    fio(lun.sd, **VERIFIED)
+    conv.load("smq_conv")
+
+
+def test_lun_comes_and_goes(debug):
+    """A LUN that is deleted and found again while the host is attached."""
+    one, two = debug.luns()
+    with in_place(debug):
+        conv.write(debug.sysfs / "smq/policy", "prio")
+        with load_on(one.sd, **LOAD):
+            for _ in range(3):
+                conv.write(two.sysfs / "delete", 1)
+                conv.write(debug.sysfs / "scan", "- - -")
+                two = conv.again(two)
+                fio(two.sd, **VERIFIED)
+
+
+@pytest.fixture(name="slow")
+def slow_fixture():
+    """A host of scsi_debug whose commands take 20 ms, attached, with queue_depth 8."""
+    with loaded("scsi_debug", names=("add_host", "max_luns"), luns=2, io_errors=True,
+                **SLOW) as (host,), conv.module(io_errors=True):
+        for lun in host.luns():
+            conv.write(lun.sysfs / "queue_depth", 8)
+        with in_place(host):
+            yield host
+
+
+def policy(host, name):
+    """Chooses a policy."""
+    conv.write(host.sysfs / "smq/policy", name)
+
+
+def lose(every):
+    """Makes scsi_debug lose each command (1), or none (0)."""
+    conv.write(PSEUDO / "opts", LOSE if every else 0)
+    conv.write(PSEUDO / "every_nth", -1 if every else 0)
+
+
+@contextmanager
+def held(host, runtime=600):
+    """A load of writes of which the policy prio holds some, on the first LUN."""
+    policy(host, "prio")
+    with load_on(host.luns()[0].sd, ok=False, **LOAD | {
+            "rw": "randwrite", "ioengine": "io_uring", "numjobs": 1, "runtime": runtime}) as job:
+        wait_for("held commands", lambda: int(host.attr("smq/held")) > 0, 40)
+        yield job
+
+
+def test_prio_holds(slow):
+    """With prio the device gets three quarters of queue_depth, and the policy holds the rest. A
+    freeze finds held commands: a write to nr_requests ends soon. The same with detach."""
+    with held(slow):
+        state = debugfs.luns(slow)[0]
+        assert state["queue_depth"] == 8 and state["depth"] == 6 and state["inflight"] <= 6
+        start = time.monotonic()
+        conv.write(slow.luns()[0].queue / "nr_requests", 16)
+        assert time.monotonic() - start < 5 * TIME_FACTOR
+        detach(slow)
+        attach(slow)
+
+
+def test_removal_with_held_commands(slow):
+    """A LUN that is deleted while a policy holds commands goes at once."""
+    with held(slow):
+        start = time.monotonic()
+        conv.write(slow.luns()[0].sysfs / "delete", 1)
+        assert time.monotonic() - start < 10 * TIME_FACTOR
+    assert all_done(slow)["held"] == 0
+
+
+def test_recovery_with_held_commands(slow):
+    """A command times out and its abort fails while the policy holds others: the error handler
+    starts, because the held commands go back to the mid-layer, and the host recovers."""
+    faults = Faults(slow)
+    two = slow.luns()[1]
+    with held(slow):
+        faults.set("fail_abort", 1)
+        with SgDev(two.sg) as sg:
+            faults.arm("dropped", count=1, first_lba=60000, last_lba=60000)
+            got = sg.cmd(bytes.fromhex("28000000ea6000000100"), din=512, timeout_ms=1500)
+        assert got.host == DID_TIME_OUT
+        faults.set("fail_abort", 0)
+        done = slow.stats()["done"]
+        wait_for("commands after the recovery", lambda: slow.stats()["done"] > done + 50, 40)
+
+
+def test_lost_command(slow):
+    """The device loses a command: abort ends it, and the layer counts it. A lost abort's command
+    is ended by the resets."""
+    lun = slow.luns()[0]
+    with SgDev(lun.sg) as sg:
+        lose(1)
+        got = sg.cmd(READ, din=4096, timeout_ms=1500)
+        lose(0)
+        assert got.host == DID_TIME_OUT
+        assert all_done(slow)["aborts"] == 1
+        assert sg.cmd(READ, din=4096).good
+        Faults(slow).set("fail_abort", 1)
+        lose(1)
+        job = ThreadPoolExecutor(1).submit(sg.cmd, READ, din=4096, timeout_ms=1500)
+        wait_for("the reset", lambda: slow.stats()["aborts"] == 2)
+        lose(0)
+        assert job.result().host == DID_TIME_OUT
+        assert sg.cmd(READ, din=4096).good
+    stats = all_done(slow)
+    assert stats["lun_resets"] == 1 and stats["timeouts"] >= 2
+    # The error handler ended this command. The layer found that out by itself.
+    assert attached()[slow.sysfs.name][1] == 1
+
+
+def test_resets_by_ioctl(slow):
+    """sg_reset reaches the driver, which ends commands, while a policy holds others."""
+    with held(slow), SgDev(slow.luns()[1].sg) as sg:
+        for level in (SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST):
+            sg.reset(level)
+        done = slow.stats()["done"]
+        wait_for("commands after the resets", lambda: slow.stats()["done"] > done + 50, 40)
+    stats = all_done(slow)
+    assert [stats[name] for name in ("lun_resets", "target_resets", "host_resets")] == [1, 1, 1]
+
+
+def test_attach_and_detach_during_a_reset(debug):
+    """After a bus reset by ioctl the mid-layer sleeps for ten seconds, with the template in hand.
+    Meanwhile attach is refused, and detach waits."""
+    sg = debug.luns()[0].sg
+
+    def reset():
+        with SgDev(sg) as dev:
+            dev.reset(BUS)
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(reset)
+        wait_for("the reset", lambda: debug.attr("state") == "running" and not job.done())
+        time.sleep(2)
+        refused(attach, debug, errno.EBUSY)
+        job.result()
+        attach(debug)
+        job = pool.submit(reset)
+        wait_for("the reset", lambda: debug.stats()["target_resets"] == 1)
+        detach(debug)
+        wait_for("the end of the reset", job.done, 1)
+        job.result()
+
+
+def test_polled_and_legacy():
+    """A host with poll queues, and a policy of another module, which stays loaded meanwhile."""
+    with conv.module(io_errors=True), loaded("scsi_debug", submit_queues=3, poll_queues=1,
+                                             **DEBUG) as (host,):
+        with in_place(host):
+            conv.write(host.sysfs / "smq/policy", "prio")
+            fio(host.luns()[0].sd, **VERIFIED | {"hipri": True})
+    with conv.module(io_errors=True), loaded("scsi_debug", submit_queues=1, **DEBUG) as (host,):
+        with in_place(host):
+            conv.write(host.sysfs / "smq/policy", "legacy-model")
+            fio(host.luns()[0].sd, **VERIFIED)
+            assert run("modprobe", "-r", "smq_legacy", ok=False).returncode
+        unload("smq_legacy")
+
+
+def test_faults(slow):
+    """Faults end commands as they do on a host of the layer: sense data to the byte, BUSY and TASK
+    SET FULL are repeated, a dropped command is aborted. What the layer cannot do is refused."""
+    faults = Faults(slow)
+    with SgDev(slow.luns()[0].sg) as sg:
+        assert sg.cmd(WRITE, dout=b"a" * 4096).good
+        faults.arm("sense", count=2, sense=0x031101)
+        for data in ({"din": 4096, "cdb": READ}, {"dout": b"b" * 4096, "cdb": WRITE}):
+            got = sg.cmd(**data)
+            assert (got.status, got.triple, got.resid) == (2, (3, 0x11, 1), 4096)
+        # The write was not executed.
+        assert sg.cmd(READ, din=4096).data == b"a" * 4096
+        faults.arm("status", count=1, status=0x18)
+        assert sg.cmd(READ, din=4096).status == 0x18
+        faults.arm("wrong_status", count=1, status=0x18)
+        assert sg.cmd(WRITE, dout=b"c" * 4096).status == 0x18
+        assert sg.cmd(READ, din=4096).data == b"c" * 4096
+        for kind in ("task_set_full", "status"):
+            faults.arm(kind, count=3, status=8)
+            assert sg.cmd(READ, din=4096).good
+            assert faults.get("injected")
+        faults.arm("dropped", count=1)
+        assert sg.cmd(READ, din=4096, timeout_ms=1500).host == DID_TIME_OUT
+        assert sg.cmd(READ, din=4096).good
+        faults.arm("dropped", count=1)
+        job = ThreadPoolExecutor(1).submit(sg.cmd, READ, din=4096)
+        wait_for("the fault", lambda: slow.stats()["inflight"] == 1)
+        detach(slow)
+        assert job.result().good
+        attach(slow)
+        for kind in ("timeout", "lost", "short"):
+            with pytest.raises(OSError) as error:
+                faults.set("kind", kind)
+            assert error.value.errno == errno.EOPNOTSUPP
+
+
+def test_policies_that_are_refused(slow):
+    """steer moves commands to other hardware queues, which the driver does not know; prio needs
+    commands to hold."""
+    for name, depth in (("steer", 8), ("prio", 1)):
+        for lun in slow.luns():
+            conv.write(lun.sysfs / "queue_depth", depth)
+        with pytest.raises(OSError) as error:
+            policy(slow, name)
+        assert error.value.errno == errno.EOPNOTSUPP
+        assert slow.policy() == "direct"
