@@ -27,3 +27,7 @@ def test_claimed_device_gives_the_same_results(storage):
 
 def test_claimed_device_works(storage):
     storage.converted()
+
+
+def test_attached_device_works(storage):
+    storage.in_place()

@@ -213,7 +213,7 @@ def _disk(bus: str, node: str) -> str:
 LEVELS = {"device": 1, "target": 4, "bus": 2, "host": 3}
 LONG = ("bus", "host")
 # The level that each variant skips in the default run, because it would take a minute more.
-SPARED = {"bare": "host", "converted": "bus"}
+SPARED = {"bare": "host", "converted": "bus", "attached": "bus"}
 
 
 @dataclass(frozen=True)
@@ -242,7 +242,7 @@ class Device:
     spares: bool = False
 
     def levels(self, variant: str) -> list[str]:
-        """The levels of reset that the test tries on a variant: bare or converted."""
+        """The levels of reset that the test tries on a variant: bare, converted or attached."""
         spares = self.spares and set(LONG) <= set(self.resets)
         return [name for name in LEVELS if name not in self.avoids and not (
             spares and name == SPARED[variant])]
@@ -253,6 +253,7 @@ class Device:
             levels = ", ".join(level for level in self.levels(name) if level in self.resets)
             return f"{'aborts; ' * self.aborts}resets: {levels or 'none'}; {self.pulled}"
         return {"bare": variant("bare"), "converted": variant("converted") + "; released",
+                "attached": variant("attached") + "; detached",
                 "smq_sg": "READs and WRITEs in all steps" if self.writes else
                           "READs during aborts and removal; WRITEs before and after",
                 "same ends": ", ".join((
@@ -328,7 +329,7 @@ LOWERS = {"scsi_debug": DEFAULT["scsi_debug"].make, "tcm_loop": MORE["tcm_loop"]
 
 def table() -> str:
     """The table for docs/testing.md."""
-    columns = ("bare", "converted", "smq_sg", "same ends")
+    columns = ("bare", "converted", "attached", "smq_sg", "same ends")
     lines = [f"| device, driver | {' | '.join(columns)} | without, and why |",
              "| --- " * (len(columns) + 2) + "|"]
     for device in (*DEFAULT.values(), *MORE.values()):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The storage test of a device: the same steps on the bare LUN and on the LUN claimed by smq_conv.
+"""The storage test of a device: the same steps on the bare LUN, on the LUN claimed by smq_conv, and
+on the bare LUN while its host is attached.
 
 Block I/O (kit.stamped) and prepared commands (kit.lanes) run at the same time. For each step the
 test prints what the device did; this must be what the device's row (kit.devices) says.
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from . import conv, smqsg
+from . import attach, conv, smqsg
 from .devices import LEVELS, Attached, Device
 from .host import KernelLog, Lun, wait_for
 from .lanes import FIRST, KNOWN_SIZE, Lanes
@@ -81,7 +82,7 @@ class Storage:
     def __init__(self, device: Device, attached: Attached, known: bytes):
         self.device, self.attached, self._known = device, attached, known
         self._stamped = Stamped()
-        # The steps done with a variant: bare or converted.
+        # The steps done with a variant: bare, converted or attached.
         self._did: list[str] = []
         lun = self.ready(attached.lun())
         with SgDev(lun.sg) as plain:
@@ -264,6 +265,30 @@ class Storage:
             self.verified(lower)
             self._did.append("released")
         self._all_done("converted")
+
+    def in_place(self) -> None:
+        """Runs all steps on the device while its host is attached, with the policy prio, and
+        detaches the host."""
+        def attached() -> Lun:
+            lun = self.attached.lun()
+            host = conv.host_of(lun)
+            if attach.name(host) not in attach.attached():
+                attach.attach(host)
+            conv.write(host.sysfs / "smq/policy", "prio")
+            return lun
+        self._did.clear()
+        with conv.module(io_errors=True):
+            lun = attached()
+            self.verified(lun)
+            self.faults("attached", lun, lun)
+            self.pulled("attached", lun)
+            lun = attached()
+            self.verified(lun)
+            attach.all_done(conv.host_of(lun))
+            attach.detach(conv.host_of(lun))
+            self.verified(lun)
+            self._did.append("detached")
+        self._all_done("attached")
 
 
 @contextmanager
