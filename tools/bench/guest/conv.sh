@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# Sourced by devices.sh: rows whose disks smq_conv claims, and the rows of the lower hosts.
+# Sourced by devices.sh: rows whose disks smq_conv claims or whose host it attaches, and the rows of the lower hosts.
 
 CONV=/sys/bus/scsi/drivers/smq_conv
 
@@ -22,6 +22,37 @@ conv_up() {
 		note "param $ROW claim $address"
 	done
 	wait_scsi smq_conv "$LUNS"
+}
+
+# attach_up ROW: brings up the disks of row ROW and attaches their host; sets HOST
+attach_up() {
+	"row_$1" || return 1
+	HOST=$(readlink -f "$(device_of "${DISKS[0]}")")
+	HOST=$(grep -o 'host[0-9]*' <<< "$HOST" | head -1)
+	load "$ROW" smq_conv
+	echo "$HOST" > "$CONV/attach" || die "smq_conv: attach $HOST refused"
+	note "param $ROW attach $HOST"
+}
+
+row_attach_scsi_debug() {
+	attach_up scsi_debug
+}
+
+row_attach_tcm_loop_rd() {
+	attach_up tcm_loop_rd
+}
+
+# The policy prio, on a device that is never full.
+row_attach_scsi_debug_prio() {
+	attach_up scsi_debug
+	echo prio > "/sys/class/scsi_host/$HOST/smq/policy" || die "the policy prio is refused"
+	note "param $ROW policy prio"
+}
+
+# Attached and detached again: must cost what a host costs that never was attached.
+row_detached_scsi_debug() {
+	attach_up scsi_debug
+	echo "$HOST" > "$CONV/detach" || die "smq_conv: detach $HOST refused"
 }
 
 row_conv_scsi_debug() {
