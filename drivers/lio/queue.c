@@ -57,7 +57,7 @@ static bool lio_may_run_here(const struct lio_lun *ll, struct scsi_cmnd *scmd)
  * command only later, when LIO begins to execute the command. So nonop_delay_msecs delays no
  * command of any fabric, queued or not, on 6.1, 6.12 and 7.2.
  */
-static __always_inline void lio_execute(struct se_cmd *se)
+static __always_inline void lio_execute(struct se_cmd *se, const struct se_wwn *wwn)
 {
 	sense_reason_t reason;
 
@@ -68,6 +68,8 @@ static __always_inline void lio_execute(struct se_cmd *se)
 	reason = transport_generic_new_cmd(se);
 	if (reason)
 		transport_generic_request_failure(se, reason);
+	else
+		smq_target_complete_here(se, wwn);
 	if (IS_ENABLED(CONFIG_PREEMPT_VOLUNTARY))
 		preempt_enable();
 }
@@ -82,6 +84,7 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	const struct lio_lun *ll = smq_lun_priv(scmd->device);
+	const struct lio_host *lio = smq_host_priv(cmd->hwq->host);
 	struct lio_cmd *lc = smq_cmd_priv(cmd);
 	unsigned int length = scsi_bufflen(scmd);
 
@@ -106,7 +109,7 @@ static __always_inline enum smq_status lio_submit(struct smq_cmd *cmd, bool here
 				0, scsi_prot_sglist(scmd), scsi_prot_sg_count(scmd),
 				GFP_ATOMIC)) {
 		if (here)
-			lio_execute(&lc->se);
+			lio_execute(&lc->se, &lio->wwn);
 		else
 			smq_target_queue(&lc->se);
 	}

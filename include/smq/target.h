@@ -45,13 +45,36 @@ static inline void smq_target_queue(struct se_cmd *se)
 /*
  * From 7.0 on, if the fabric supports it, LIO completes a command that ends with GOOD in the
  * context in which the backstore completes it, which may be an interrupt. Before 7.0 a work item
- * always completes it.
+ * always completes it. smq_target_complete_here() then takes that work item back and does its work,
+ * if this context has queued it.
+ *
+ * @se: a command that the caller has executed, and whose memory is not used again meanwhile
+ * @wwn: its WWN; if its cmd_completion_affinity names a CPU, LIO completes the command there
+ *
+ * Another context may execute the command: if the backstore has ORDERED commands in flight, from
+ * another fabric, LIO puts the command into a list of delayed ones. Then LIO may be initialising
+ * the work item at this moment, and it must not be touched. No code makes the command's list entry
+ * empty again: list_del() poisons it.
+ *
+ * Context: process. With preemption enabled the worker may run first, which is dearer, but correct.
  */
 #ifdef SMQ_HAVE_TARGET_COMPL_TYPE
 #define SMQ_TARGET_DEFAULT_COMPL	\
 	.default_compl_type = TARGET_DIRECT_COMPL, .direct_compl_supp = 1,
+
+static inline void smq_target_complete_here(struct se_cmd *se, const struct se_wwn *wwn)
+{
+}
 #else
 #define SMQ_TARGET_DEFAULT_COMPL
+
+static __always_inline void smq_target_complete_here(struct se_cmd *se, const struct se_wwn *wwn)
+{
+	if (likely(list_empty(&se->se_delayed_node)) &&
+	    likely(READ_ONCE(wwn->cmd_compl_affinity) == SE_COMPL_AFFINITY_CPUID) &&
+	    likely(cancel_work(&se->work)))
+		se->work.func(&se->work);
+}
 #endif
 
 #endif /* SMQ_TARGET_H */

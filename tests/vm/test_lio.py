@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import cdb, sgio
+from kit import cdb, iscsi, sgio
 from kit.child import ended, spawn
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
@@ -17,7 +17,8 @@ from kit.lio import (LOOPBACK, NEXUS, SMQ, TARGET, WWN, Wwn, clear_attentions, f
 from kit.ramdir import ram_host
 from kit.sanitizing import SANITIZING
 from kit.sgio import SgDev
-from kit.trace import queued_work, traced
+from kit.kernel import VERSION
+from kit.trace import executed_work, queued_work, traced
 
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "2m", "verify": "crc32c", "verify_fatal": 1}
@@ -182,6 +183,52 @@ def test_prebuilt_cdbs_move_their_data_and_leave_exact_residuals():
         # LIO maps the data of other commands as one piece, even if it spans pages.
         whole = dev.cmd(cdb.report_luns(alloc=65536), din=65536, at=512)
         assert whole.good and int.from_bytes(whole.data[:4], "big") == 8, whole
+
+
+def test_commands_that_copy_memory_end_without_a_worker():
+    """Such a command ends in queue_cmd, unless the WWN's attribute names the CPU on which LIO shall
+    complete it (before Linux 7.0)."""
+    with rd_disk() as (tpg, disk), SgDev(disk.sg) as dev:
+        def completed():
+            with executed_work("target_complete_ok_work") as lines:
+                for _ in range(20):
+                    assert dev.cmd(cdb.blocks(cdb.WRITE_10, 8, 8), dout=bytes(4096)).good
+                    assert dev.cmd(cdb.blocks(cdb.READ_10, 8, 8), din=4096).good
+            return len(lines)
+        direct = VERSION >= (7, 0)
+        assert completed() == (40 if SANITIZING and not direct else 0)
+        affinity = tpg.path.parent / "param/cmd_completion_affinity"
+        write_attr(affinity, os.cpu_count() - 1)
+        assert completed() == (0 if direct else 40)
+        write_attr(affinity, -1)
+
+
+ELSEWHERE = VERIFIED | {"bsrange": "4k-4k", "numjobs": 4, "offset_increment": "2m"}
+
+
+@pytest.mark.limit(60)
+def test_commands_that_lio_delays_under_verified_load():
+    """Another fabric sends the backstore ORDERED commands: LIO delays ours, and a work item
+    executes them while queue_cmd has not returned."""
+    with ramdisk("rd") as store, iscsi.target(store), lio_fabric():
+        wwn = Wwn()
+        disk = wwn.tpg().disk(0, store)
+        with iscsi.ordered():
+            fio(disk.sd, limit=40, **ELSEWHERE)
+        wwn.remove()
+
+
+@pytest.mark.limit(60)
+def test_commands_that_another_nexus_aborts_under_verified_load():
+    with ramdisk("rd") as store, lio_fabric(io_errors=True), loop_fabric(io_errors=True):
+        ours, theirs = Wwn(), Wwn(fabric=LOOPBACK)
+        disk = ours.tpg().disk(0, store)
+        other = theirs.tpg().disk(0, store)
+        with load_on(disk.sd, to_end=True, **ELSEWHERE), SgDev(other.sg) as dev:
+            for _ in range(20):
+                dev.reset(sgio.SG_SCSI_RESET_DEVICE)
+        ours.remove()
+        theirs.remove()
 
 
 @pytest.mark.smoke

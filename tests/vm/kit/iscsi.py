@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """iSCSI without a network: LIO's target on the loopback interface, and open-iscsi's daemon."""
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -108,3 +110,73 @@ def target(store: Path, portals: tuple[str, ...] = (PORTAL,)) -> Iterator[None]:
         for directory in reversed(made):
             directory.rmdir()
         unload(TARGET_MODULE)
+
+
+class _Raw:
+    """An initiator of its own, because none of the kernel's sends ORDERED commands. Opcodes and
+    fields: RFC 7143."""
+    LOGIN, COMMAND, LOGIN_ANSWER, ANSWER = 0x03, 0x01, 0x23, 0x21
+    IMMEDIATE, FINAL, ORDERED, FULL_FEATURE = 0x40, 0x80, 2, 3
+    KEYS = (f"InitiatorName={IQN}.raw", f"TargetName={IQN}", "SessionType=Normal",
+            "HeaderDigest=None", "DataDigest=None", "ImmediateData=No", "MaxBurstLength=65536",
+            "DefaultTime2Wait=2", "DefaultTime2Retain=0", "MaxOutstandingR2T=1",
+            "ErrorRecoveryLevel=0")
+
+    def __init__(self):
+        address, port = PORTAL.split(":")
+        self._socket = socket.create_connection((address, int(port)), 10)
+        self._status = self._sent = 0
+
+    def _send(self, opcode: int, flags: int, data: bytes) -> None:
+        number = self._sent.to_bytes(4, "big")
+        self._socket.sendall(
+            bytes([opcode, flags, 0, 0, 0]) + len(data).to_bytes(3, "big") + bytes(8) + number +
+            bytes(4) + number + self._status.to_bytes(4, "big") + bytes(16) + data +
+            bytes(-len(data) % 4))
+
+    def _answer(self, opcode: int) -> bytes:
+        while True:
+            head = self._socket.recv(48, socket.MSG_WAITALL)
+            length = int.from_bytes(head[5:8], "big")
+            if length:
+                self._socket.recv(length + -length % 4, socket.MSG_WAITALL)
+            if head[0] & 0x3f == opcode:
+                self._status = int.from_bytes(head[24:28], "big") + 1
+                return head
+
+    def login(self) -> None:
+        """From the operational stage to the full feature phase: no authentication."""
+        data = "\0".join(self.KEYS).encode() + b"\0"
+        self._send(self.LOGIN | self.IMMEDIATE, self.FINAL | 1 << 2 | self.FULL_FEATURE, data)
+        head = self._answer(self.LOGIN_ANSWER)
+        assert not head[36] and head[1] & self.FINAL, f"login refused: {head.hex()}"
+
+    def commands(self, stop: threading.Event, depth: int = 4) -> None:
+        """Sends TEST UNIT READY with the attribute ORDERED until @stop, @depth at a time."""
+        with self._socket:
+            while not stop.is_set():
+                for _ in range(depth):
+                    self._send(self.COMMAND, self.FINAL | self.ORDERED, b"")
+                    self._sent += 1
+                for _ in range(depth):
+                    assert self._answer(self.ANSWER)[2] == 0
+
+
+@contextmanager
+def ordered() -> Iterator[None]:
+    """Sends ORDERED commands to target()'s LUN 0 during the block, one after the other. LIO then
+    delays other commands of the backstore."""
+    raw, stop, done = _Raw(), threading.Event(), []
+
+    def work():
+        raw.commands(stop)
+        done.append(True)
+    raw.login()
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+    assert done, "the ORDERED commands ended with an error"

@@ -115,13 +115,22 @@ class Trace:
 
 
 @contextmanager
+def _work(event: str, function: str):
+    found: list[str] = []
+    with recording(f"workqueue/workqueue_{event}") as lines:
+        yield found
+    found += [line for line in lines if re.search(rf"function[= ]{function}\b", line + " ")]
+
+
 def queued_work(function: str):
     """Yields a list, filled when the block ends: a line for each time that work of @function
     was queued."""
-    queued: list[str] = []
-    with recording("workqueue/workqueue_queue_work") as lines:
-        yield queued
-    queued += [line for line in lines if f"function={function} " in line]
+    return _work("queue_work", function)
+
+
+def executed_work(function: str):
+    """As queued_work(), for each time that a worker executed it."""
+    return _work("execute_start", function)
 
 
 @contextmanager
