@@ -10,9 +10,6 @@
 
 #include "sg.h"
 
-/* Scatterlist entries that fit into the command itself: the mid-layer's SCSI_INLINE_SG_CNT. */
-#define SMQSG_INLINE_SEGMENTS	2
-
 u32 smqsg_bioless_list(const struct scsi_device *sdev);
 void smqsg_bioless_set_two(struct scatterlist *sgl, const struct smqsg_extent *data);
 void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct page *page,
@@ -25,7 +22,7 @@ void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq);
  */
 static inline bool smqsg_bioless_fits(const struct smqsg_slot *slot)
 {
-	return slot->segments <= 1 || (slot->segments == SMQSG_INLINE_SEGMENTS && slot->in_pieces);
+	return slot->segments <= 1 || (slot->segments == SMQ_INLINE_SEGMENTS && slot->in_pieces);
 }
 
 static __always_inline void smqsg_bioless_set(struct scatterlist *sg, struct page *page, u32 offset,

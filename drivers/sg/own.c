@@ -8,9 +8,8 @@
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
+#include <smq/straight.h>
 
-#include "bioless.h"
-#include "budget.h"
 #include "checked.h"
 #include "io.h"
 #include "own.h"
@@ -60,26 +59,6 @@ static int smqsg_own_get_budget(struct request_queue *q)
 	return token;
 }
 
-/*
- * Whether the mid-layer has to complete a command: it did not end with GOOD, has a scatterlist to
- * be freed, is to be logged, or ends a state that only the mid-layer ends.
- */
-static __always_inline bool smqsg_own_needs_mid_layer(const struct scsi_cmnd *scmd,
-						      struct scsi_device *sdev)
-{
-	const struct scsi_target *starget = scsi_target(sdev);
-	const struct Scsi_Host *shost = sdev->host;
-
-	return scmd->result || scmd->prot_sdb ||
-	       scmd->sdb.table.orig_nents > SMQSG_INLINE_SEGMENTS ||
-	       atomic_read(&shost->host_blocked) || atomic_read(&sdev->device_blocked) ||
-	       atomic_read(&starget->target_blocked) || starget->can_queue > 0 ||
-	       /* REPORT LUNS answers a unit attention. A lowered queue depth rises again. */
-	       scmd->cmnd[0] == REPORT_LUNS ||
-	       (shost->hostt->track_queue_depth && sdev->queue_depth < sdev->max_queue_depth) ||
-	       smqsg_logging_level;
-}
-
 /* The mid-layer completes a command, and perhaps puts it back into this queue. */
 static noinline void smqsg_own_complete_slowly(struct request *rq)
 {
@@ -98,50 +77,17 @@ static noinline void smqsg_own_complete_slowly(struct request *rq)
 	percpu_ref_put(&q->q_usage_counter);
 }
 
-/*
- * Completes a command: what scsi_complete(), scsi_finish_command() and scsi_end_request() do for a
- * passthrough command that ended with GOOD. Its bios are not ended: nothing waits for that, and
- * blk_rq_unmap_user() does not look at it. Any context.
- */
 static void smqsg_own_complete(struct request *rq)
 {
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct smqsg_io *io = rq->end_io_data;
-	struct scsi_device *sdev = scmd->device;
-	struct Scsi_Host *shost = sdev->host;
-	bool recovery;
 
-	if (unlikely(smqsg_own_needs_mid_layer(scmd, sdev))) {
+	if (unlikely(!smq_straight_completes(rq))) {
 		smqsg_own_complete_slowly(rq);
 		return;
 	}
-	/*
-	 * Error handling waits until all commands have ended. If it began before this section, the
-	 * mid-layer has to count them; if later, it waits for the section and sees the bit cleared.
-	 */
-	rcu_read_lock();
-	__clear_bit(SCMD_STATE_INFLIGHT, &scmd->state);
-	recovery = scsi_host_in_recovery(shost);
-	rcu_read_unlock();
-	if (unlikely(recovery)) {
-		smqsg_own_complete_slowly(rq);
-		return;
-	}
-	atomic_inc(&sdev->iodone_cnt);
-	scmd->flags = 0;
-	rq->bio = NULL;
 	smqsg_count_ended(io->fd);
-	sbitmap_put(&sdev->budget_map, scmd->budget_token);
-	scmd->budget_token = -1;
-	/*
-	 * Pairs with scsi_mq_get_budget(): it finds the token, or restarts is seen here. Also the
-	 * barrier before smqsg_kick_waiting().
-	 */
-	smp_mb__after_atomic();
-	/* Before the end drops the command's reference to the device's queue. */
-	if (unlikely(atomic_read(&sdev->restarts) || !list_empty(&shost->starved_list) ||
-		     scsi_target(sdev)->single_lun))
-		smqsg_budget_run_others(sdev);
+	/* Has the barrier before smqsg_kick_waiting(). */
+	smq_straight_completed(rq);
 	io->origin->good(io, rq);
 }
 

@@ -16,14 +16,6 @@
 #include <linux/workqueue.h>
 #include <smq/compat.h>
 
-#ifdef CONFIG_SCSI_LOGGING
-/* What the mid-layer logs. It exports the symbol, but its header is private. */
-extern unsigned int scsi_logging_level;
-#define smqsg_logging_level	scsi_logging_level
-#else
-#define smqsg_logging_level	0
-#endif
-
 struct smqsg_dev;
 struct smqsg_fd;
 

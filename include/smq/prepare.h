@@ -13,6 +13,9 @@
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_host.h>
 
+/* Scatterlist entries that fit into the command itself: the mid-layer's SCSI_INLINE_SG_CNT. */
+#define SMQ_INLINE_SEGMENTS	2
+
 /*
  * Whether an LLD reads a command's data from the request's bio rather than from the scatterlist.
  * Of the kernel's LLDs only aha1542 does.

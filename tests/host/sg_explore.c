@@ -123,8 +123,8 @@ static bool explore_needs_no_step(const void *at)
 #define blk_mq_cleanup_rq(rq)		((void)0)
 #define blk_mq_end_request(rq, status)	EXPLORE_EXPECT(0)
 #define smqsg_bell_is_due(rq)		false
-#define smqsg_own_needs_mid_layer(scmd, sdev)	((scmd)->result)
-#define smqsg_budget_run_others(sdev)	((void)0)
+#define smq_straight_needs_mid_layer(scmd, sdev)	((scmd)->result)
+#define smq_straight_run_others(sdev)	((void)0)
 #define spin_lock_init(lock)		((void)(lock))
 #define scsi_target(sdev)		(&(struct scsi_target){ false })
 #define smqsg_wq			0

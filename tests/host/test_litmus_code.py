@@ -42,9 +42,10 @@ WITHOUT = {
     ("drivers/core/fault_set.c", "smq_fault_store_kind"): "a count; no other data depends on it",
     ("drivers/core/stats.c", "smq_sum_hwq"): "statistics; no other data depends on them",
     ("drivers/ram/device.c", "ram_book_link"): "a time; no other data depends on it",
+    ("include/smq/straight.h", "smq_straight_run_others"):
+        "a count; who sets it to 0 runs the queue",
     ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; related data has its own barrier",
     ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count; no other data depends on it",
-    ("drivers/sg/budget.c", "smqsg_budget_run_others"): "a count; who sets it to 0 runs the queue",
     ("drivers/sg/depth.c", "smqsg_inflight_own"): "orders two sums, of which one may be too high",
     ("drivers/sg/slot.h", "smqsg_slot_try"): "a lock of one byte",
     ("drivers/sg/slot.h", "smqsg_slot_give_back"): "a lock of one byte",

@@ -33,6 +33,8 @@ WORLD = World("sg", types={
             "smqsg_dispatch"],
     PLACE: ["smqsg_is_open", "smqsg_count_sent", "smqsg_count_ended", "smqsg_kick_waiting",
             "smqsg_count_out", "smqsg_count_places", "smqsg_unreserve", "smqsg_release"],
+    "include/smq/straight.h": ["smq_token_again", "smq_token_spread", "smq_straight_completes",
+                               "smq_straight_completed"],
     SG + "budget.h": ["smqsg_token_take"],
     SG + "budget.c": ["smqsg_token_find", "smqsg_token_put"],
     POOL: ["smqsg_idle_take", "smqsg_idle_keep"],

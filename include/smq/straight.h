@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Straight issue: the context that sends a passthrough request takes its place in the device's
+ * budget and calls queue_rq() itself; and the short end of such a request. For kernels that were
+ * checked for it, see SMQ_CAN_OWN.
+ */
+#ifndef SMQ_STRAIGHT_H
+#define SMQ_STRAIGHT_H
+
+#include <linux/rcupdate.h>
+#include <linux/sbitmap.h>
+#include <scsi/scsi_cmnd.h>
+#include <scsi/scsi_device.h>
+#include <scsi/scsi_host.h>
+#include <smq/compat.h>
+#include <smq/prepare.h>
+
+#ifdef CONFIG_SCSI_LOGGING
+/* What the mid-layer logs. It exports the symbol, but its header is private. */
+extern unsigned int scsi_logging_level;
+#define smq_logging_level	scsi_logging_level
+#else
+#define smq_logging_level	0
+#endif
+
+/*
+ * Takes the token of the device's budget that a command had last (@last), if that is free. Tokens
+ * enforce the queue depth. When a bit of an sbitmap is given back, the sbitmap sets it in a second
+ * word, "cleared", which its next search reads. The context that clears the bit there gets the
+ * token. @last is out of range if there was none yet (below 0), or if the depth was lowered since.
+ */
+static __always_inline bool smq_token_again(struct scsi_device *sdev, int last)
+{
+	struct sbitmap *map = &sdev->budget_map;
+	unsigned int token = last;
+
+	return token < READ_ONCE(map->depth) &&
+	       test_and_clear_bit(token & (BIT(map->shift) - 1),
+				  &map->map[token >> map->shift].cleared);
+}
+
+/*
+ * Makes the search for the first token of a command begin in another word of the map on each CPU:
+ * a command takes its last token again, so each CPU then writes words, and cache lines, of its own.
+ */
+static inline void smq_token_spread(struct sbitmap *map)
+{
+	if (map->alloc_hint)
+		raw_cpu_write(*map->alloc_hint,
+			      raw_smp_processor_id() % map->map_nr << map->shift);
+}
+
+/*
+ * Takes a token, @last if that is free; below 0: there is none. A blocked device needs
+ * get_budget(), because only that unblocks it.
+ */
+static __always_inline int smq_straight_budget(struct scsi_device *sdev, int last)
+{
+	struct request_queue *q = sdev->request_queue;
+
+	if (likely(!atomic_read(&sdev->device_blocked) && smq_token_again(sdev, last)))
+		return last;
+	if (last < 0)
+		smq_token_spread(&sdev->budget_map);
+	return q->mq_ops->get_budget(q);
+}
+
+/* Runs what the mid-layer would run for others when a command ends, as scsi_run_queue_async(). */
+static noinline __maybe_unused void smq_straight_run_others(struct scsi_device *sdev)
+{
+	int old;
+
+	if (scsi_target(sdev)->single_lun || !list_empty(&sdev->host->starved_list)) {
+		kblockd_schedule_work(&sdev->requeue_work);
+		return;
+	}
+	old = atomic_read(&sdev->restarts);
+	if (old && atomic_cmpxchg(&sdev->restarts, old, 0) == old)
+		blk_mq_run_hw_queues(sdev->request_queue, true);
+}
+
+/*
+ * Whether the mid-layer has to complete a command: it did not end with GOOD, has a scatterlist to
+ * be freed, is to be logged, or ends a state that only the mid-layer ends.
+ */
+static __always_inline bool smq_straight_needs_mid_layer(const struct scsi_cmnd *scmd,
+							 struct scsi_device *sdev)
+{
+	const struct scsi_target *starget = scsi_target(sdev);
+	const struct Scsi_Host *shost = sdev->host;
+
+	return scmd->result || scmd->prot_sdb ||
+	       scmd->sdb.table.orig_nents > SMQ_INLINE_SEGMENTS ||
+	       atomic_read(&shost->host_blocked) || atomic_read(&sdev->device_blocked) ||
+	       atomic_read(&starget->target_blocked) || starget->can_queue > 0 ||
+	       /* REPORT LUNS answers a unit attention. A lowered queue depth rises again. */
+	       scmd->cmnd[0] == REPORT_LUNS ||
+	       (shost->hostt->track_queue_depth && sdev->queue_depth < sdev->max_queue_depth) ||
+	       smq_logging_level;
+}
+
+/*
+ * Whether a passthrough command that has ended is completed by smq_straight_completed(), and not by
+ * the mid-layer. Any context.
+ */
+static __always_inline bool smq_straight_completes(struct request *rq)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct scsi_device *sdev = scmd->device;
+	bool recovery;
+
+	if (unlikely(smq_straight_needs_mid_layer(scmd, sdev)))
+		return false;
+	/*
+	 * Error handling waits until all commands have ended. If it began before this section, the
+	 * mid-layer has to count them; if later, it waits for the section and sees the bit cleared.
+	 */
+	rcu_read_lock();
+	__clear_bit(SCMD_STATE_INFLIGHT, &scmd->state);
+	recovery = scsi_host_in_recovery(sdev->host);
+	rcu_read_unlock();
+	return likely(!recovery);
+}
+
+/*
+ * Completes a command: what scsi_complete(), scsi_finish_command() and scsi_end_request() do for a
+ * passthrough command that ended with GOOD. The caller then ends the request. Its bios are not
+ * ended: nothing waits for that, and blk_rq_unmap_user() does not look at it. Has a full barrier
+ * behind all that it does. Any context.
+ */
+static __always_inline void smq_straight_completed(struct request *rq)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct scsi_device *sdev = scmd->device;
+
+	atomic_inc(&sdev->iodone_cnt);
+	scmd->flags = 0;
+	rq->bio = NULL;
+	sbitmap_put(&sdev->budget_map, scmd->budget_token);
+	scmd->budget_token = -1;
+	/* Pairs with scsi_mq_get_budget(): it finds the token, or restarts is seen here. */
+	smp_mb__after_atomic();
+	/* Before the request ends, which may drop the reference to the device's queue. */
+	if (unlikely(atomic_read(&sdev->restarts) || !list_empty(&sdev->host->starved_list) ||
+		     scsi_target(sdev)->single_lun))
+		smq_straight_run_others(sdev);
+}
+
+#endif /* SMQ_STRAIGHT_H */
