@@ -79,15 +79,16 @@ extern const struct attribute_group *smq_host_groups[];
 /*
  * Completes a command in process context on the submitting CPU. On a host with one hardware queue
  * scsi_done() would raise the softirq; scsi_done_direct() saves that. But it bypasses the queue's
- * own function for completion: smq_sg's own queues have one, which costs less and is needed for
- * commands that the mid-layer retries.
+ * own function for completion: smq_sg's own queues, and those that smq_conv has claimed, have one,
+ * which costs less; smq_sg's is needed for commands that the mid-layer retries.
  */
 static __always_inline void smq_scsi_done_inline(struct scsi_cmnd *scmd)
 {
 	const struct request *rq = scsi_cmd_to_rq(scmd);
+	const struct request_queue *q = rq->q;
 
-	if (likely(rq->q == scmd->device->request_queue) ||
-	    (!scmd->result && rq->mq_hctx->nr_ctx > 1 && rq->q->nr_hw_queues == 1))
+	if (likely(q->mq_ops == q->tag_set->ops) ||
+	    (!scmd->result && rq->mq_hctx->nr_ctx > 1 && q->nr_hw_queues == 1))
 		scsi_done_direct(scmd);
 	else
 		scsi_done(scmd);
