@@ -7,6 +7,7 @@
 #ifndef SMQ_CONV_H
 #define SMQ_CONV_H
 
+#include <linux/blk-mq.h>
 #include <linux/llist.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -30,6 +31,10 @@
  * @users: references: one for each claim, and one for each function that works on a claim. The host
  *	is removed when the last one is dropped
  *
+ * @kept: how many lower requests the commands of all claims may keep, idle or in flight. Atomic:
+ *	commands begin and end on any CPU
+ * @keepers: commands that keep or have kept one, by struct conv_cmd.keeping
+ *
  * @node, @luns and @users are protected by conv_lock.
  * Lives as long as the smq_host, from conv_host_get() to the last conv_host_put().
  */
@@ -39,6 +44,8 @@ struct conv_host {
 	struct Scsi_Host *lower;
 	struct list_head luns;
 	unsigned int users;
+	atomic_t kept;
+	struct llist_head keepers;
 };
 
 /**
@@ -64,6 +71,11 @@ struct conv_limits {
  * @depth: the lower queue_depth to which the upper one was last set
  * @limits: lower limits that no upper request exceeds. While the lower queue's limits differ from
  *	these, queue_cmd checks each command
+ * @mid_layer: the mid-layer's operations of the lower queue
+ * @ops: those that the queue has while it is claimed: a short end for our requests
+ * @kept: as conv_host.kept, for this claim
+ * @kept_scan: gives back kept requests that others need or that no command uses; see kept.c
+ * @kept_due: when @kept_scan next looks for the latter, in jiffies; only @kept_scan uses it
  * @cmds_before_claim: commands that the lower device got before the claim
  * @host: the upper host, referenced
  * @handler: the device handler that the lower device had; NULL if none
@@ -93,7 +105,12 @@ struct conv_lun {
 	unsigned int __percpu *sent;
 	struct conv_limits limits;
 	unsigned short depth;
+	const struct blk_mq_ops *mid_layer;
 
+	struct blk_mq_ops ops;
+	atomic_t kept;
+	struct delayed_work kept_scan;
+	unsigned long kept_due;
 	unsigned int cmds_before_claim;
 	struct conv_host *host;
 	struct scsi_device_handler *handler;
@@ -125,12 +142,28 @@ struct conv_upper {
  * @cut: if the lower request has less data than the command: how many bytes were cut off the last
  *	scatterlist entry that the lower request uses
  * @node: in conv_hwq.ready
+ * @kept: the lower request of the tag's last command, NULL while a command runs. Taken out by
+ *	exchange, put in by the command's end: one context at a time has it
+ * @keeper: the claim that counts the command's lower request, or @kept; NULL: it may not be kept.
+ *	Written by queue_cmd
+ * @straight: the lower request may be sent straight: it has a tag, and its queue has no elevator
+ * @kept_cpu: the CPU on which that request was allocated
+ * @token: the request's last place in the lower device's budget; below 0: none yet
+ * @keeping: in conv_host.keepers, once @listed
+ * @listed: set by queue_cmd
  */
 struct conv_cmd {
 	struct request *rq;
 	bool reset;
+	bool straight;
+	bool listed;
 	unsigned int cut;
 	struct llist_node node;
+	struct request *kept;
+	struct conv_lun *keeper;
+	unsigned int kept_cpu;
+	int token;
+	struct llist_node keeping;
 };
 
 /**
@@ -220,7 +253,12 @@ void conv_room_exit(struct conv_lun *cl);
 struct request *conv_room_take_spare(struct conv_lun *cl, blk_opf_t opf);
 void conv_room_wait(struct conv_lun *cl);
 
+/* kept.c */
+void conv_kept_init(struct conv_lun *cl);
+void conv_kept_exit(struct conv_lun *cl);
+
 /* queue.c */
+void conv_complete(struct request *rq);
 struct smq_host *conv_smq_alloc(const struct smq_host_config *cfg);
 void conv_issue(struct smq_hwq *hwq);
 SMQ_END_IO(conv_end_io, rq, error);

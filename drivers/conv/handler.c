@@ -37,7 +37,8 @@ static struct scsi_device_handler conv_handler = {
 };
 
 /*
- * Exchanges a device's handler. The mid-layer reads the pointer twice, to test for a function and
+ * Exchanges a device's handler, and the operations of its queue if @ops is not NULL. The
+ * mid-layer reads the pointer twice, to test for a function and
  * to call it, and the pointer must not change in between. For check_sense and prep_fn the frozen
  * queue ensures that: no command is in flight. For rescan the device's lock ensures it: the caller
  * holds that lock. The dh_state attribute reads the pointer without a lock, by plain loads, hence
@@ -45,7 +46,8 @@ static struct scsi_device_handler conv_handler = {
  * the kernel has.
  */
 static struct scsi_device_handler *conv_handler_swap(struct scsi_device *lower,
-						     struct scsi_device_handler *handler)
+						     struct scsi_device_handler *handler,
+						     const struct blk_mq_ops *ops)
 {
 	struct request_queue *q = lower->request_queue;
 	struct scsi_device_handler *former;
@@ -55,6 +57,8 @@ static struct scsi_device_handler *conv_handler_swap(struct scsi_device *lower,
 	flags = smq_queue_freeze(q);
 	former = lower->handler;
 	WRITE_ONCE(lower->handler, handler);
+	if (ops)
+		q->mq_ops = ops;
 	smq_queue_unfreeze(q, flags);
 	return former;
 }
@@ -67,7 +71,10 @@ static struct scsi_device_handler *conv_handler_swap(struct scsi_device *lower,
  */
 void conv_handler_replace(struct conv_lun *cl)
 {
-	cl->handler = conv_handler_swap(cl->lower, &conv_handler);
+	cl->mid_layer = cl->lower->request_queue->mq_ops;
+	cl->ops = *cl->mid_layer;
+	cl->ops.complete = conv_complete;
+	cl->handler = conv_handler_swap(cl->lower, &conv_handler, SMQ_CAN_OWN ? &cl->ops : NULL);
 }
 
 /**
@@ -81,5 +88,5 @@ void conv_handler_replace(struct conv_lun *cl)
  */
 void conv_handler_restore(struct conv_lun *cl)
 {
-	conv_handler_swap(cl->lower, cl->handler);
+	conv_handler_swap(cl->lower, cl->handler, cl->mid_layer);
 }

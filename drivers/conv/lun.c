@@ -92,6 +92,7 @@ struct conv_lun *conv_lun_create(struct conv_host *ch, struct scsi_device *lower
 	INIT_WORK(&cl->add, conv_lun_add);
 	INIT_WORK(&cl->follow, conv_lun_follow);
 	conv_limits_init(cl);
+	conv_kept_init(cl);
 	init_waitqueue_head(&cl->idle);
 	mutex_lock(&conv_lock);
 	ch->users++;
@@ -154,6 +155,7 @@ void conv_lun_end(struct conv_lun *cl)
 	cancel_work_sync(&cl->follow);
 	conv_limits_exit(cl);
 	conv_room_exit(cl);
+	conv_kept_exit(cl);
 	/* After these two calls no lower request is left, and no conv_end_io() runs. */
 	conv_handler_restore(cl);
 	synchronize_rcu();

@@ -8,9 +8,9 @@
 #include <linux/scatterlist.h>
 #include <linux/sched.h>
 #include <scsi/scsi_cmnd.h>
-#include <smq/prepare.h>
+#include <smq/straight.h>
 
-#include "conv.h"
+#include "kept.h"
 
 /* Flags that are copied to the lower request. All else that matters to the device is in the CDB. */
 #define CONV_FLAGS	(REQ_FAILFAST_MASK | REQ_SYNC | REQ_META | REQ_PRIO)
@@ -61,10 +61,10 @@ static noinline bool conv_failed(struct scsi_cmnd *scmd, const struct conv_cmd *
 }
 
 /* Ends a command whose lower request has ended. Context: any. */
-SMQ_END_IO(conv_end_io, rq, error)
+static __always_inline void conv_ended(struct request *rq, struct scsi_cmnd *lower,
+				       blk_status_t error)
 {
 	struct smq_cmd *cmd = rq->end_io_data;
-	struct scsi_cmnd *lower = blk_mq_rq_to_pdu(rq);
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
 	struct conv_upper *cu = smq_lun_priv(scmd->device);
 	struct conv_cmd *cc = smq_cmd_priv(cmd);
@@ -85,8 +85,8 @@ SMQ_END_IO(conv_end_io, rq, error)
 		schedule_work(&cu->cl->follow);
 	/* Release: if error handling reads NULL in cc->rq, it also sees the result. */
 	smp_store_release(&cc->rq, NULL);
-	/* Free the request before the command ends, so that the next command finds a lower tag. */
-	blk_mq_free_request(rq);
+	/* Before the command ends, so that the next command finds the request, or a lower tag. */
+	conv_kept_end(cc, rq, !lower->result && !error);
 	/*
 	 * If the lower request timed out, make the upper one time out as well: the upper mid-layer
 	 * then ends or retries the command. If the upper mid-layer got only the result, it would
@@ -98,6 +98,12 @@ SMQ_END_IO(conv_end_io, rq, error)
 	else
 		smq_cmd_done(cmd);
 	rcu_read_unlock();
+}
+
+/* rq->end_io of a lower request that the lower mid-layer has completed. Context: any. */
+SMQ_END_IO(conv_end_io, rq, error)
+{
+	conv_ended(rq, blk_mq_rq_to_pdu(rq), error);
 	return RQ_END_IO_NONE;
 }
 
@@ -142,6 +148,36 @@ static __always_inline void conv_expect_batch(struct conv_hwq *ch, const struct 
 		plug->nr_ios = max(READ_ONCE(ch->batch), 1U);
 }
 
+/*
+ * Allocates a lower request, or takes the spare one. Only a command that lives as long as the upper
+ * host may keep it: the requests for flushes, and those of an elevator, are freed before.
+ */
+static noinline struct request *conv_new_request(struct conv_lun *cl, struct conv_cmd *cc,
+						 struct conv_hwq *ch, const struct scsi_cmnd *scmd,
+						 blk_opf_t opf)
+{
+	const struct request *from = scsi_cmd_to_rq((struct scsi_cmnd *)scmd);
+	struct request *rq = NULL;
+
+	WRITE_ONCE(cc->keeper, NULL);
+	cc->straight = false;
+	cc->token = -1;
+	if (unlikely(READ_ONCE(cl->spare)))
+		rq = conv_room_take_spare(cl, opf);
+	if (rq)
+		return rq;
+	conv_expect_batch(ch, scmd);
+	rq = scsi_alloc_request(cl->lower->request_queue, opf, BLK_MQ_REQ_NOWAIT |
+				(from->rq_flags & RQF_PM ? BLK_MQ_REQ_PM : 0));
+	if (!SMQ_CAN_OWN || IS_ERR(rq) || rq->tag < 0 || from->rq_flags & RQF_PM)
+		return rq;
+	smq_rq_has_tag(rq);
+	cc->straight = true;
+	if (from->internal_tag < 0 && req_op(from) != REQ_OP_FLUSH)
+		conv_kept_enter(cl, cc, rq);
+	return rq;
+}
+
 static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd)
 {
 	struct scsi_cmnd *scmd = smq_cmd_to_scmd(cmd);
@@ -151,8 +187,8 @@ static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struc
 	struct conv_hwq *ch = smq_hwq_priv(hwq);
 	struct conv_cmd *cc = smq_cmd_priv(cmd);
 	blk_opf_t opf = from->cmd_flags & CONV_FLAGS;
-	struct request *rq = NULL;
 	unsigned int excess = 0;
+	struct request *rq;
 
 	/*
 	 * The lower device is blocked. Its queue would take a request, but then the command would
@@ -169,13 +205,9 @@ static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struc
 		return SMQ_DONE;
 	}
 	opf |= scmd->sc_data_direction == DMA_TO_DEVICE ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
-	if (unlikely(READ_ONCE(cl->spare)))
-		rq = conv_room_take_spare(cl, opf);
-	if (likely(!rq)) {
-		conv_expect_batch(ch, scmd);
-		rq = scsi_alloc_request(sdev->request_queue, opf, BLK_MQ_REQ_NOWAIT |
-					(from->rq_flags & RQF_PM ? BLK_MQ_REQ_PM : 0));
-	}
+	rq = conv_kept_take(cl, cc, from, opf);
+	if (unlikely(!rq))
+		rq = conv_new_request(cl, cc, ch, scmd, opf);
 	if (IS_ERR(rq)) {
 		/* There is no tag, or the lower queue is frozen. */
 		if (PTR_ERR(rq) != -ENODEV) {
@@ -200,13 +232,81 @@ static __always_inline enum smq_status conv_queue_cmd(struct smq_hwq *hwq, struc
 	return SMQ_QUEUED;
 }
 
+/*
+ * blk_mq_ops.complete of a claimed queue: a short end for our requests that ended with GOOD.
+ * Context: any.
+ */
+void conv_complete(struct request *rq)
+{
+	struct scsi_cmnd *lower = blk_mq_rq_to_pdu(rq);
+	const struct conv_lun *cl = container_of(rq->q->mq_ops, struct conv_lun, ops);
+
+	if (rq->end_io == conv_end_io && likely(smq_straight_completes(rq))) {
+		smq_straight_completed(rq);
+		conv_ended(rq, lower, BLK_STS_OK);
+	} else {
+		cl->mid_layer->complete(rq);
+	}
+}
+
+/* Makes the lower LLD ring its doorbell for commands that were not the last of a batch. */
+static noinline void conv_ring(struct blk_mq_hw_ctx *hctx)
+{
+	const struct blk_mq_ops *ops = hctx->queue->mq_ops;
+
+	if (ops->commit_rqs)
+		ops->commit_rqs(hctx);
+}
+
+/*
+ * Sends a lower request at once, in place of the block layer. Returns false if it was not sent: the
+ * block layer sends it then, and waits if the device or its host takes no command now.
+ */
+static __always_inline bool conv_send(struct request *rq, struct conv_cmd *cc, bool last)
+{
+	struct blk_mq_queue_data bd = { .rq = rq, .last = last };
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct scsi_device *sdev = scmd->device;
+	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
+	struct request_queue *q = rq->q;
+	blk_status_t status;
+	int token;
+
+	if (unlikely(!cc->straight || blk_queue_quiesced(q) || atomic_read(&sdev->restarts) ||
+		     test_bit(BLK_MQ_S_STOPPED, &hctx->state) ||
+		     !list_empty_careful(&hctx->dispatch)))
+		return false;
+	token = smq_straight_budget(sdev, cc->token);
+	if (unlikely(token < 0))
+		return false;
+	cc->token = token;
+	scmd->budget_token = token;
+	/* The mid-layer's function checks the state of device and host. */
+	status = q->mq_ops->queue_rq(hctx, &bd);
+	if (likely(status == BLK_STS_OK))
+		return true;
+	/* If queue_rq() did not take the request, it has given the budget back. */
+	if (status != BLK_STS_RESOURCE && status != BLK_STS_DEV_RESOURCE) {
+		/* For the commands before this one. */
+		if (last)
+			conv_ring(hctx);
+		blk_mq_end_request(rq, status);
+		return true;
+	}
+	/* As the block layer does with a request that was started. */
+	WRITE_ONCE(rq->state, MQ_RQ_IDLE);
+	rq->rq_flags &= ~RQF_TIMED_OUT;
+	return false;
+}
+
 /**
  * conv_issue() - issues the lower requests that a hardware queue has collected
  * @hwq: the hardware queue
  *
- * Issues them as one batch, under a plug of its own. In the submitter's plug they would not form a
- * batch: it is being flushed, and until the flush ends the block layer sends each request that is
- * added to it alone.
+ * Sends them straight to the lower mid-layer, as one batch with one doorbell. Those that it does
+ * not take go to the block layer, under a plug of our own. In the submitter's plug they would not
+ * form a batch: it is being flushed, and until the flush ends the block layer sends each request
+ * that is added to it alone.
  *
  * Context: as queue_cmd.
  */
@@ -215,21 +315,40 @@ void conv_issue(struct smq_hwq *hwq)
 	struct conv_hwq *ch = smq_hwq_priv(hwq);
 	struct llist_node *first = llist_del_all(&ch->ready);
 	struct blk_plug plug, *outer = current->plug;
+	struct blk_mq_hw_ctx *ring = NULL;
 	struct conv_cmd *cc, *next;
 	unsigned int count = 0;
+	bool plugged = false;
 
 	if (!first)
 		return;
 	/* The list begins with the request that was added last. */
-	if (SMQ_PLUG_IN_ORDER)
+	if ((SMQ_CAN_OWN || SMQ_PLUG_IN_ORDER) && first->next)
 		first = llist_reverse_order(first);
-	current->plug = NULL;
-	blk_start_plug(&plug);
 	llist_for_each_entry_safe(cc, next, first, node) {
-		blk_execute_rq_nowait(cc->rq, false);
+		struct request *rq = cc->rq;
+		struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
+		/* The doorbell of another hctx is not rung by the commands that follow. */
+		bool last = !cc->node.next || next->rq->mq_hctx != hctx;
+
 		count++;
+		if (SMQ_CAN_OWN && likely(conv_send(rq, cc, last))) {
+			ring = last ? NULL : hctx;
+			continue;
+		}
+		if (ring)
+			conv_ring(ring);
+		ring = NULL;
+		if (!plugged) {
+			current->plug = NULL;
+			blk_start_plug(&plug);
+			plugged = true;
+		}
+		blk_execute_rq_nowait(rq, false);
 	}
 	WRITE_ONCE(ch->batch, min(count, CONV_MAX_BATCH));
+	if (!plugged)
+		return;
 	blk_finish_plug(&plug);
 	current->plug = outer;
 }

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0
+# vm: --cpus 4
+"""smq_conv keeps the lower request of a tag's last command for the next one. Others who need these
+requests, their tags or their queue, get them within 50 ms."""
+import mmap
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from kit import conv
+from kit.fiojob import fio, load_on
+from kit.host import loaded, run, under_way
+from kit.pool import on_cpus, without_elevator
+from kit.probe import calls
+from kit.quiesce import quiescer, set_state
+from kit.sanitizing import SANITIZING
+
+CPU = 3
+READS = {"ioengine": "io_uring", "rw": "randread", "bs": 512, "iodepth": 16, "size": "1m"}
+VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "2m",
+            "verify": "crc32c", "verify_fatal": 1, "loops": 100}
+DEBUG = {"delay": 0, "submit_queues": 4, "max_queue": 64, "io_errors": True}
+# An operation usually takes a moment; requests that nobody gives back would delay it for a second,
+# which is how long an unused request is kept.
+MAX_DELAY = 0.3
+
+
+@pytest.fixture(name="lower")
+def lower_fixture():
+    """A claimed LUN of scsi_debug with a hardware queue for each CPU; yields it with its upper
+    LUN."""
+    assert os.cpu_count() == 4
+    with loaded("scsi_debug", **DEBUG) as (host,), conv.module(io_errors=True):
+        low = host.luns()[0]
+        upper = conv.claim(low)
+        without_elevator(upper)
+        yield low, upper
+
+
+def keep(upper, cpu: int = CPU) -> None:
+    """Makes commands of a CPU keep lower requests."""
+    with on_cpus({cpu}):
+        fio(upper.sd, **READS)
+
+
+def seconds(what) -> float:
+    """Runs a function; returns how long it took."""
+    began = time.monotonic()
+    what()
+    return time.monotonic() - began
+
+
+def test_commands_use_the_requests_again(lower):
+    keep(lower[1])
+    with calls("scsi_mod", "scsi_alloc_request") as allocated:
+        keep(lower[1])
+        count = allocated()
+    # 2048 commands; without kept requests each allocates one.
+    assert count is None or count < 100
+
+
+def test_a_request_is_given_back_when_no_command_uses_it(lower):
+    keep(lower[1])
+    time.sleep(3)
+    with calls("scsi_mod", "scsi_alloc_request") as allocated, on_cpus({CPU}):
+        run("dd", f"if={lower[1].sd}", "of=/dev/null", "bs=512", "count=1", "iflag=direct")
+        count = allocated()
+    assert count is None or count
+
+
+@pytest.mark.skipif(SANITIZING, reason="measures times, which sanitizers distort")
+@pytest.mark.parametrize("name", ("quiesce", "cpu", "release"))
+def test_operations_do_not_wait_for_kept_requests(lower, name):
+    low, upper = lower
+    online = Path(f"/sys/devices/system/cpu/cpu{CPU}/online")
+    took = []
+    with quiescer():
+        for _ in range(3):
+            keep(upper)
+            if name == "quiesce":
+                took.append(seconds(lambda: set_state("quiesce", low.address)))
+                set_state("quiesce", "")
+            elif name == "cpu":
+                took.append(seconds(lambda: online.write_text("0", encoding="ascii")))
+                online.write_text("1", encoding="ascii")
+            else:
+                took.append(seconds(lambda: conv.ask("release", low.address)))
+                low = conv.again(low)
+                upper = conv.claim(low)
+                without_elevator(upper)
+    print(name, took)
+    assert min(took) < MAX_DELAY, took
+
+
+def read_block(path: str, block: int) -> None:
+    """Reads a block, without the page cache."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    try:
+        os.preadv(fd, [mmap.mmap(-1, 4096)], block * 4096)
+    finally:
+        os.close(fd)
+
+
+def test_another_lun_gets_the_tags():
+    """The claimed LUN keeps seven of eight tags; eight reads at a time of the other LUN, of 0.2 s
+    each, have all of them soon."""
+    with loaded("scsi_debug", luns=2, names=("add_host", "max_luns"), delay=0, submit_queues=1,
+                max_queue=8) as (host,), conv.module():
+        low, other = host.luns()
+        upper = conv.claim(low)
+        without_elevator(upper, other)
+        slow = Path("/sys/bus/pseudo/drivers/scsi_debug/ndelay")
+        with ThreadPoolExecutor(8) as pool:
+            fio(upper.sd, **READS)
+            slow.write_text("200000000", encoding="ascii")
+            took = seconds(lambda: list(pool.map(read_block, [other.sd] * 8, range(8))))
+            slow.write_text("0", encoding="ascii")
+        # One after the other they take 1.6 s.
+        assert took < 1.2, took
+
+
+@pytest.mark.limit(60)
+def test_elevator_of_the_upper_disk_is_changed_under_verified_load(lower):
+    """An elevator has requests of its own, which end with it: they keep no lower request."""
+    run("modprobe", "mq-deadline")
+    low, upper = lower
+    with load_on(upper.sd, **VERIFIED):
+        for _ in range(4):
+            for name in ("mq-deadline", "none"):
+                under_way(upper, 100)
+                (upper.queue / "scheduler").write_text(name, encoding="ascii")
+    assert seconds(lambda: conv.ask("release", low.address)) < 10
+
+
+@pytest.mark.limit(60)
+def test_two_claims_take_turns_with_the_tags_of_their_host():
+    """A tag of the upper host keeps a request of the LUN that used it last. (The LUNs have the same
+    data.)"""
+    with loaded("scsi_debug", luns=2, names=("add_host", "max_luns"), **DEBUG) as (host,), \
+            conv.module():
+        lows = host.luns()
+        ups = [conv.claim(low) for low in lows]
+        with load_on(ups[1].sd, **VERIFIED):
+            for _ in range(3):
+                fio(ups[0].sd, **VERIFIED | {"loops": 1, "offset": "4m"})
+                conv.release(lows[0])
+                ups[0] = conv.claim(lows[0])
+            under_way(ups[1], 100)
