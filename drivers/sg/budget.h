@@ -18,12 +18,13 @@ void smqsg_token_put(struct scsi_device *sdev, int token);
  *
  * Does not tell the mid-layer that the command waits if there is no token.
  *
- * Return: the token; below 0: there is none, or the device is blocked, which only the mid-layer's
- * function ends. Process context.
+ * Return: the token; below 0: there is none; or the device is blocked, which only the mid-layer's
+ * function ends; or block I/O waits for a token: the command then waits with it, in the same queue,
+ * because others would otherwise take every token that is given back. Process context.
  */
 static __always_inline int smqsg_token_take(struct scsi_device *sdev, int last)
 {
-	if (unlikely(atomic_read(&sdev->device_blocked)))
+	if (unlikely(atomic_read(&sdev->device_blocked) || atomic_read(&sdev->restarts)))
 		return -1;
 	return likely(smq_token_again(sdev, last)) ? last : smqsg_token_find(sdev, last);
 }

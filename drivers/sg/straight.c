@@ -87,17 +87,11 @@ static __always_inline bool smqsg_bell_is_due(struct request *rq)
  * device's state wait for.
  */
 static __always_inline bool smqsg_straight_enter(struct request_queue *q,
-						 struct request_queue *own,
-						 struct scsi_device *sdev)
+						 struct request_queue *own)
 {
 	if (unlikely(!percpu_ref_tryget_live_rcu(&q->q_usage_counter)))
 		return false;
-	/*
-	 * If block I/O waits for a place in the budget, wait with it, in the same queue, because
-	 * others would otherwise take every place that is given back.
-	 */
-	if (likely(!blk_queue_pm_only(q) && !blk_queue_quiesced(q) && !blk_queue_quiesced(own) &&
-		   !atomic_read(&sdev->restarts)))
+	if (likely(!blk_queue_pm_only(q) && !blk_queue_quiesced(q) && !blk_queue_quiesced(own)))
 		return true;
 	percpu_ref_put(&q->q_usage_counter);
 	return false;
@@ -126,7 +120,7 @@ bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token)
 	blk_status_t status;
 
 	rcu_read_lock();
-	if (unlikely(!smqsg_straight_enter(q, rq->q, fd->sdev))) {
+	if (unlikely(!smqsg_straight_enter(q, rq->q))) {
 		rcu_read_unlock();
 		smqsg_token_put(fd->sdev, token);
 		return false;
