@@ -30,6 +30,10 @@ struct smq_attached_lun {
 	int told;
 };
 
+/* How long the end of an attachment waits for commands to be accounted for: 10 s, by 20 ms. */
+#define SMQ_ATTACHED_STEP	20
+#define SMQ_ATTACHED_WAIT	500
+
 static DEFINE_SPINLOCK(smq_attached_lock);	/* protects changes of the list */
 static LIST_HEAD(smq_attached_hosts);
 
@@ -336,11 +340,13 @@ EXPORT_SYMBOL_GPL(smq_attached_drain);
 
 void smq_attached_end(struct smq_host *host, bool gone)
 {
-	unsigned int i;
+	unsigned int i, left = SMQ_ATTACHED_WAIT;
 
-	while (gone ? smq_hold_sum(host) : smq_attached_check(host))
-		msleep(20);
-	for (i = 0; gone && i < smq_attached_nr(host); i++)
+	while ((gone ? smq_hold_sum(host) : smq_attached_check(host)) && left--)
+		msleep(SMQ_ATTACHED_STEP);
+	/* The queues are frozen or gone: a command that still counts has ended without being seen. */
+	WARN_ONCE(left == UINT_MAX, "smq: a command of an attached host did not end");
+	for (i = 0; i < smq_attached_nr(host); i++)
 		smq_attached_taken(&host->attached->cmds[i].cmd);
 }
 EXPORT_SYMBOL_GPL(smq_attached_end);

@@ -8,7 +8,6 @@
 #include <linux/blkdev.h>
 
 #include "bioless.h"
-#include "budget.h"
 #include "cdb.h"
 #include "straight.h"
 #include "end.h"

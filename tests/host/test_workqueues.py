@@ -12,12 +12,14 @@ KERNELS = re.compile(r"\b(?:schedule_\w*work\w*\(|queue_\w*work\w*\([^&;]*\bsyst
 DEFAULT = re.compile(r'\balloc_workqueue\("([^"]+)",[^;,]*,\s*0[,)]')
 # Work items in the kernel's workqueues, with the reason why they cannot take all workers.
 SHORT = {
+    ("drivers/conv/kept.c", "cl->kept_scan"): "does not sleep: it gives requests back",
     ("drivers/conv/queue.c", "cu->cl->follow"): "does not sleep: it sets a queue_depth",
     ("drivers/pvscsi/device.c", "pv->msg_work"): "one work item for each host",
     ("drivers/virtio/event.c", "vs->event_work"): "one work item for each host",
 }
 # Workqueues with the default limit, with the reason why it is enough.
 ENOUGH = {
+    ("drivers/conv/attach.c", "smq_attach"): "each attached host has one, which does not sleep",
     ("drivers/core/host.c", "smq_%d"): "each host has one",
     ("drivers/core/hold.c", "smq_hold_%d"): "each host has one",
     ("drivers/sg/compat_cmd.c", "smq_sg_drop"): "its work items free memory",
