@@ -344,7 +344,7 @@ void smq_attached_end(struct smq_host *host, bool gone)
 
 	while ((gone ? smq_hold_sum(host) : smq_attached_check(host)) && left--)
 		msleep(SMQ_ATTACHED_STEP);
-	/* The queues are frozen or gone: a command that still counts has ended without being seen. */
+	/* The queues are frozen or gone: a command that still counts has ended unseen. */
 	WARN_ONCE(left == UINT_MAX, "smq: a command of an attached host did not end");
 	for (i = 0; i < smq_attached_nr(host); i++)
 		smq_attached_taken(&host->attached->cmds[i].cmd);

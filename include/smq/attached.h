@@ -68,7 +68,8 @@ struct smq_attached {
  * @tmpl: only its enter and dispatch are used
  * @shost: the host, added, with LUNs; the caller holds a reference until smq_attached_free()
  *
- * Context: may sleep. Return: the layer's part or an ERR_PTR.
+ * Context: may sleep.
+ * Return: the layer's part or an ERR_PTR.
  */
 struct smq_host *smq_attached_alloc(const struct smq_lld *lld, const struct smq_template *tmpl,
 				    struct Scsi_Host *shost);
@@ -77,7 +78,8 @@ struct smq_host *smq_attached_alloc(const struct smq_lld *lld, const struct smq_
  * smq_attached_show() - adds the layer's attributes to the host in sysfs and debugfs
  * @host: the layer's part
  *
- * Context: may sleep. Return: 0 or a negative errno.
+ * Context: may sleep.
+ * Return: 0 or a negative errno.
  */
 int smq_attached_show(struct smq_host *host);
 
@@ -130,7 +132,8 @@ void smq_attached_free(struct smq_host *host);
  * @host: the layer's part of the host
  * @sdev: the LUN; it has no commands
  *
- * Context: may sleep. Return: 0 or -ENOMEM.
+ * Context: may sleep.
+ * Return: 0 or -ENOMEM.
  */
 int smq_attached_add_lun(struct smq_host *host, struct scsi_device *sdev);
 
@@ -148,7 +151,8 @@ void smq_attached_remove_lun(struct smq_host *host, struct scsi_device *sdev);
  * @host: the layer's part of the host
  * @sdev: the LUN
  *
- * Context: inside an RCU read-side section. Return: NULL if it has none.
+ * Context: inside an RCU read-side section.
+ * Return: NULL if it has none.
  */
 struct smq_lun_core *smq_attached_lun(struct smq_host *host, const struct scsi_device *sdev);
 
@@ -156,7 +160,8 @@ struct smq_lun_core *smq_attached_lun(struct smq_host *host, const struct scsi_d
  * smq_attached_may_hold() - whether a policy has commands to hold on a host
  * @host: the layer's part
  *
- * Context: may sleep. Return: whether any LUN advertises more than its inner depth would be.
+ * Context: may sleep.
+ * Return: whether any LUN advertises more than its inner depth would be.
  */
 bool smq_attached_may_hold(struct smq_host *host);
 
@@ -182,7 +187,8 @@ void smq_attached_seen_done(struct smq_cmd *cmd);
  *	still counts it as in flight
  * @cmd: the command
  *
- * Context: any. Return: whether it was in flight or withheld.
+ * Context: any.
+ * Return: whether it was in flight or withheld.
  */
 bool smq_attached_taken(struct smq_cmd *cmd);
 
@@ -198,7 +204,8 @@ void smq_attached_used_again(struct smq_cmd *cmd);
  * smq_attached_abort() - takes a command back that the LLD does not have
  * @cmd: its timer has expired, and the mid-layer has marked it
  *
- * Context: may sleep. Return: true if the layer held the command or fault injection withheld it;
+ * Context: may sleep.
+ * Return: true if the layer held the command or fault injection withheld it;
  * then the LLD must not be asked to abort it.
  */
 bool smq_attached_abort(struct smq_cmd *cmd);
@@ -207,7 +214,8 @@ bool smq_attached_abort(struct smq_cmd *cmd);
  * smq_attached_timed_out() - called when the timer of a command has expired
  * @cmd: the command
  *
- * Context: any. Return: whether the timer must start again, because the layer holds the command or
+ * Context: any.
+ * Return: whether the timer must start again, because the layer holds the command or
  * held it for long.
  */
 bool smq_attached_timed_out(struct smq_cmd *cmd);
@@ -223,7 +231,8 @@ enum smq_attached_step {
  * @host: the layer's part
  * @step: a bus reset counts as one of a target
  *
- * Context: may sleep. Return: false if fault injection makes the reset fail: then the LLD must not
+ * Context: may sleep.
+ * Return: false if fault injection makes the reset fail: then the LLD must not
  * be called. The caller calls smq_attached_reset_end() in either case.
  */
 bool smq_attached_reset_begin(struct smq_host *host, enum smq_attached_step step);
@@ -241,6 +250,7 @@ void smq_attached_reset_end(struct smq_host *host);
  * @hwq: the hardware queue
  *
  * Context: any.
+ * Return: their number.
  */
 unsigned int smq_attached_inflight(const struct smq_hwq *hwq);
 
@@ -248,11 +258,18 @@ unsigned int smq_attached_inflight(const struct smq_hwq *hwq);
  * smq_attached_check() - finds commands that ended without the layer seeing it
  * @host: the layer's part
  *
- * Context: may sleep. Return: how many commands the layer counts as in flight after that.
+ * Context: may sleep.
+ * Return: how many commands the layer counts as in flight after that.
  */
 unsigned int smq_attached_check(struct smq_host *host);
 
-/* Whether the layer itself has added a host. */
+/**
+ * smq_host_is_own() - whether the layer itself has added a host
+ * @shost: the host
+ *
+ * Context: any.
+ * Return: true if so.
+ */
 bool smq_host_is_own(const struct Scsi_Host *shost);
 
 static __always_inline struct smq_attached_hwq *

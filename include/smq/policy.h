@@ -294,7 +294,8 @@ void *smq_policy_knobs(struct device *dev, const struct smq_policy_ops *ops);
  * smq_dev_to_host() - finds the layer's part of a host, for an attribute of a group
  * @dev: the device that the attribute's show or store was called with
  *
- * Context: may sleep. Return: the layer's part, valid while the attribute runs.
+ * Context: may sleep.
+ * Return: the layer's part, valid while the attribute runs.
  */
 struct smq_host *smq_dev_to_host(struct device *dev);
 

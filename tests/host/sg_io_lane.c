@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * sg_io_lane COMMANDS DEPTH ROOM TARGETS PASSES: runs a lane of sg_io replay on a path that takes ROOM
- * commands.
+ * sg_io_lane COMMANDS DEPTH ROOM TARGETS PASSES: runs a lane of sg_io replay on a path that takes
+ * ROOM commands.
  * Results come in the worst order: first the refusals of all commands that found no room, then the
  * end of another command, after which all refused commands seem to have room again.
  */

@@ -9,7 +9,8 @@ from sg_io_build import COMMAND_FILE, part, run
 @pytest.mark.parametrize("commands,depth,room", [(1, 1, 1), (500, 32, 40), (500, 32, 31),
                                                  (500, 32, 5), (500, 32, 1), (500, 600, 60)])
 def test_refused_commands_are_sent_again(commands, depth, room, targets, passes):
-    """Each command ends exactly once in each pass, on its device, and counts as overtaken at most once."""
+    """Each command ends exactly once in each pass, on its device, and counts as overtaken at most
+    once."""
     program = part("sg_io_lane", "workers/lane.c", "workers/plan.c",
                    "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
                    "workers/log_ring.c",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io replay holds a command exactly while an earlier one that it must wait for has not ended: one
-that uses the same blocks; with --mode depend one that had ended before it. With --mode load it
+"""sg_io replay holds a command exactly while an earlier one that it must wait for has not ended:
+one that uses the same blocks; with --mode depend one that had ended before it. With --mode load it
 admits a command when fewer are in flight than in the recording."""
 
 import pytest

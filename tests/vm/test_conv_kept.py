@@ -52,6 +52,7 @@ def seconds(what) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.smoke
 def test_commands_use_the_requests_again(lower):
     keep(lower[1])
     with calls("scsi_mod", "scsi_alloc_request") as allocated:
@@ -70,6 +71,7 @@ def test_a_request_is_given_back_when_no_command_uses_it(lower):
     assert count is None or count
 
 
+@pytest.mark.smoke
 @pytest.mark.skipif(SANITIZING, reason="measures times, which sanitizers distort")
 @pytest.mark.parametrize("name", ("quiesce", "cpu", "release"))
 def test_operations_do_not_wait_for_kept_requests(lower, name):

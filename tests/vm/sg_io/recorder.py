@@ -49,7 +49,8 @@ def recording(dev, path, *args):
 def replay(*args, stdin="", expect=0):
     """@expect: the exit status, or a set of those that may be."""
     done = sg_io("replay", "--json", *args, stdin=stdin)
-    assert done.returncode in (expect if isinstance(expect, set) else {expect}), (done.returncode, done.stderr, done.stdout)
+    assert done.returncode in (expect if isinstance(expect, set) else {expect}), (
+        done.returncode, done.stderr, done.stdout)
     return json.loads(done.stdout)
 
 

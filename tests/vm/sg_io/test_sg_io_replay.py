@@ -292,7 +292,8 @@ def test_depth_is_refused_without_an_sg_node(disk):
     try:
         done = sg_io("replay", disk.sd, "-", stdin=f"{READ} at=0\n")
         assert done.returncode == 3
-        assert "has one command at a time in flight without an sg node: use --depth 1" in done.stderr
+        assert ("has one command at a time in flight without an sg node: use --depth 1"
+                in done.stderr)
         got = replay("--depth", 1, disk.sd, "-", stdin=f"{READ} at=0\n")
         assert got["status"] == {"GOOD": 1}
     finally:

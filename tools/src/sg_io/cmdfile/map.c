@@ -19,7 +19,8 @@ static bool move(const struct map *map, __u64 n, __u64 *out)
 static bool move_blocks(const struct map *map, const struct map_target *t,
 			const struct cdb_op *op, struct command *cmd, char *why, size_t size)
 {
-	__u64 lba = cdb_lba(op, cdb_of(cmd)), blocks = cdb_blocks(op, cdb_of(cmd)), first, end, n, bytes;
+	__u64 lba = cdb_lba(op, cdb_of(cmd)), blocks = cdb_blocks(op, cdb_of(cmd));
+	__u64 first, end, n, bytes;
 	__u32 block_size = cdb_block_size(op, cdb_of(cmd), cmd->bytes);
 
 	if (block_size && t->block_size && block_size != t->block_size &&

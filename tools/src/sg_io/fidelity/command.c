@@ -140,7 +140,8 @@ static void print_text(const struct fidelity *f, const struct fidelity_how *how,
 	putchar('\n');
 	if (f->loads)
 		printf("in flight: mean %.2f, most %u; original %.2f, most %u; the curves differ "
-		       "by %.1f %%\nin flight as commands were issued: mean %.2f, original %.2f\n",
+		       "by %.1f %%\n"
+		       "in flight as commands were issued: mean %.2f, original %.2f\n",
 		       f->reload.mean, f->reload.max, f->load.mean, f->load.max,
 		       100 * f->load_error, f->reload.issued, f->load.issued);
 	else

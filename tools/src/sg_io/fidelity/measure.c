@@ -325,8 +325,9 @@ static void judge_load(struct fidelity *f)
 	}
 	error = f->reload.issued / f->load.issued - 1;
 	f->verdict = fabs(error) <= LOAD_ERROR ? VERDICT_FAITHFUL : VERDICT_LOAD;
-	snprintf(f->why, sizeof(f->why), "as commands were issued, %.2f were in flight in the mean, "
-		 "in the original %.2f: %+.1f %%", f->reload.issued, f->load.issued, 100 * error);
+	snprintf(f->why, sizeof(f->why),
+		 "as commands were issued, %.2f were in flight in the mean, in the original %.2f: %+.1f %%",
+		 f->reload.issued, f->load.issued, 100 * error);
 }
 
 static void judge_dependencies(struct fidelity *f)

@@ -404,7 +404,7 @@ static int replay(struct run *run, struct replay_options *opt, struct device *de
 	return status;
 }
 
-static int load(struct replay_options *opt, struct cmdfile *file)
+static int read_file(struct replay_options *opt, struct cmdfile *file)
 {
 	const enum plan_mode mode = opt->plan.mode;
 	struct cmdfile_options how = {
@@ -537,7 +537,7 @@ int cmd_replay(int argc, char **argv)
 
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	opt.plan.counts = opt.stop_when.in_flight;
-	status = load(&opt, &file);
+	status = read_file(&opt, &file);
 	if (status)
 		return status;
 	memset(taken_fds, -1, sizeof(taken_fds));

@@ -693,7 +693,8 @@ int cmd_verify(int argc, char **argv)
 	argp_parse(&argp, argc, argv, 0, NULL, &opt);
 	/* The file is read with all checks, so that the data of each block is known. */
 	how = (struct cmdfile_options){
-		.make_later = true, .memory = opt.run.memory, .maps = opt.maps.nr ? &opt.maps : NULL,
+		.make_later = true, .memory = opt.run.memory,
+		.maps = opt.maps.nr ? &opt.maps : NULL,
 	};
 	if (!device_comes_first(opt.run.devs[0]))
 		return EXIT_USAGE;

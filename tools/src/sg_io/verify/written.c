@@ -118,7 +118,8 @@ static bool add_command(struct build *b, size_t i)
 	if (cdb_repeats_block(op, cdb_of(cmd)) || (op->flags & CDB_NDOB))
 		return add_same(b, op, i);
 	/* ORWRITE adds bits to data that may not be known. */
-	return add(b, cdb_lba(op, cdb_of(cmd)), cdb_blocks(op, cdb_of(cmd)), i, cdb_of(cmd)[0] != ORWRITE);
+	return add(b, cdb_lba(op, cdb_of(cmd)), cdb_blocks(op, cdb_of(cmd)), i,
+		   cdb_of(cmd)[0] != ORWRITE);
 }
 
 static int by_lba(const void *a, const void *b)

@@ -187,17 +187,17 @@ struct finder {
 	struct latest wide[FILE_DEVICES];	/* only commands of more than WIDE cells */
 };
 
-static void note_latest(struct latest *l, enum use use, __u32 nth)
+static void note_latest(struct latest *l, enum use how, __u32 nth)
 {
-	if (use == USE_READ || use == USE_WRITE)
+	if (how == USE_READ || how == USE_WRITE)
 		l->use = nth;
-	if (use == USE_WRITE)
+	if (how == USE_WRITE)
 		l->write = nth;
 }
 
-static __u32 get_latest(const struct latest *l, enum use use)
+static __u32 get_latest(const struct latest *l, enum use how)
 {
-	return use == USE_WRITE ? l->use : l->write;
+	return how == USE_WRITE ? l->use : l->write;
 }
 
 static __u32 greater(__u32 a, __u32 b)
