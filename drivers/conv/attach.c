@@ -25,9 +25,6 @@
 /* After how many differences in a row there is a message. */
 #define CONV_DIFFERS		5
 
-DEFINE_SRCU(conv_attach_srcu);
-/* All attached hosts; changed under conv_attached_lock, read under RCU or conv_attach_srcu. */
-LIST_HEAD(conv_attached);
 static DEFINE_MUTEX(conv_attached_lock);	/* nests inside a host's scan_mutex */
 static atomic_t conv_attach_ending;		/* hosts that are being detached by their removal */
 /* Serialises attach and detach. A host's scan_mutex nests inside. */
@@ -224,11 +221,10 @@ static bool conv_has_other_lun(struct Scsi_Host *shost, const struct scsi_device
 }
 
 /*
- * Called when a LUN has been removed, under the host's scan_mutex. When the last LUN is gone, the
- * host gets its own template back: a host that is being removed needs it after that, for its entry
- * in /proc/scsi.
+ * conv_attach.lun_gone. When the last LUN is gone, the host gets its own template back: a host that
+ * is being removed needs it after that, for its entry in /proc/scsi.
  */
-void conv_attach_lun_gone(struct conv_attach *at, struct scsi_device *sdev)
+static void conv_attach_lun_gone(struct conv_attach *at, struct scsi_device *sdev)
 {
 	smq_attached_remove_lun(at->smq, sdev);
 	if (at->gone || conv_has_other_lun(at->shost, sdev))
@@ -320,8 +316,10 @@ static struct conv_attach *conv_attach_alloc(struct Scsi_Host *shost)
 	at->lld = lld;
 	host->lld = &at->lld;
 	mutex_init(&at->lock);
+	at->lun_gone = conv_attach_lun_gone;
 	INIT_DELAYED_WORK(&at->check, conv_attach_check);
-	refcount_set(&at->refs, 1);
+	/* One for the host, and one for the caller of conv_attach_begin(). */
+	refcount_set(&at->refs, 2);
 	conv_attach_fill(at);
 	return at;
 }
@@ -354,7 +352,8 @@ static int conv_attach_list(struct conv_attach *at)
 
 /*
  * Exchanges the template while no LUN has a command in flight. Context: conv_attach_lock, and the
- * host's scan_mutex. Return: the attachment or an ERR_PTR, with the reason in *@why.
+ * host's scan_mutex. Return: the attachment, referenced for the caller, because its host may lose its
+ * last LUN at any time; or an ERR_PTR, with the reason in *@why.
  */
 static struct conv_attach *conv_attach_begin(struct Scsi_Host *shost, const char **why)
 {
@@ -384,8 +383,10 @@ static struct conv_attach *conv_attach_begin(struct Scsi_Host *shost, const char
 		conv_attach_set_template(shost, &at->sht);
 	}
 	conv_unfreeze(&frozen);
-	if (!err)
+	if (!err) {
+		queue_delayed_work(conv_attach_wq, &at->check, CONV_CHECK);
 		return at;
+	}
 
 free_host:
 	smq_attached_free(at->smq);
@@ -443,12 +444,12 @@ static int conv_attach_host(struct Scsi_Host *shost)
 		pr_err("attach: host%u: %s\n", shost->host_no, why);
 		return PTR_ERR(at);
 	}
-	queue_delayed_work(conv_attach_wq, &at->check, CONV_CHECK);
 	err = conv_attach_show(at);
 	if (err && err != -ENOENT) {
 		pr_err("attach: host%u: no attributes in sysfs: %d\n", shost->host_no, err);
 		conv_attach_end(at);
 	}
+	conv_attach_put(at);
 	return err;
 }
 

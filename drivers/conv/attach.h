@@ -20,11 +20,13 @@
  * @node: in the list of all attached hosts, until no function of @sht can run any more
  * @gone: the host has its own template again. Set under the host's scan_mutex
  * @lld: the description of the host's driver for the layer
+ * @lun_gone: called when a LUN has been removed, under the host's scan_mutex
  * @check: compares once a second what the layer and the mid-layer count as in flight
  * @differs: the difference that @check found last
  * @times: how often in a row it found the same difference
  * @lock: held while the layer's attributes are shown or hidden; nests inside scan_mutex
- * @refs: one for the host, and one for each function that works on the attachment
+ * @refs: one for the host, dropped when the attachment ends, and one for each function that works on
+ *	the attachment without scan_mutex
  *
  * Lifetime: from attach to the end of detach, or to the removal of the host's last LUN.
  */
@@ -38,6 +40,7 @@ struct conv_attach {
 	struct list_head node;
 	bool gone;
 	struct smq_lld lld;
+	void (*lun_gone)(struct conv_attach *at, struct scsi_device *sdev);
 	struct delayed_work check;
 	int differs;
 	unsigned int times;
@@ -49,13 +52,12 @@ struct conv_attach {
 extern struct driver_attribute driver_attr_attach;
 extern struct driver_attribute driver_attr_attached;
 extern struct driver_attribute driver_attr_detach;
-extern struct list_head conv_attached;
-extern struct srcu_struct conv_attach_srcu;
 int conv_attach_init(void);
 void conv_attach_exit(void);
-void conv_attach_lun_gone(struct conv_attach *at, struct scsi_device *sdev);
 
 /* attach_queue.c */
+extern struct list_head conv_attached;
+extern struct srcu_struct conv_attach_srcu;
 extern const struct smq_template conv_attach_tmpl;
 enum smq_status conv_attach_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd);
 bool conv_is_attached(const struct Scsi_Host *shost);

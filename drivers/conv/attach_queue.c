@@ -9,6 +9,10 @@
 
 #include "attach.h"
 
+DEFINE_SRCU(conv_attach_srcu);
+/* All attached hosts; changed by attach.c, read under RCU or conv_attach_srcu. */
+LIST_HEAD(conv_attached);
+
 static smq_qc_t conv_attach_queuecommand(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
 
 bool conv_is_attached(const struct Scsi_Host *shost)
@@ -318,7 +322,7 @@ static void conv_attach_sdev_destroy(struct scsi_device *sdev)
 
 	if (at->orig->sdev_destroy)
 		at->orig->sdev_destroy(sdev);
-	conv_attach_lun_gone(at, sdev);
+	at->lun_gone(at, sdev);
 }
 
 /* Fills the template of an attached host. A handler that the LLD does not have stays NULL. */

@@ -7,7 +7,6 @@
 #include <linux/export.h>
 #include <linux/kobject.h>
 #include <linux/mm.h>
-#include <linux/rculist.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 #include <smq/attached.h>
@@ -21,12 +20,10 @@
 /**
  * struct smq_attached_lun - the layer's part of a LUN of an attached host
  * @core: as for the layer's own hosts
- * @node: in smq_attached.luns
  * @told: the queue_depth from which the inner depth was computed
  */
 struct smq_attached_lun {
 	struct smq_lun_core core;
-	struct hlist_node node;
 	int told;
 };
 
@@ -34,78 +31,17 @@ struct smq_attached_lun {
 #define SMQ_ATTACHED_STEP	20
 #define SMQ_ATTACHED_WAIT	500
 
-static DEFINE_SPINLOCK(smq_attached_lock);	/* protects changes of the list */
-static LIST_HEAD(smq_attached_hosts);
-
 bool smq_host_is_own(const struct Scsi_Host *shost)
 {
 	return shost->hostt->init_cmd_priv == smq_init_cmd_priv;
 }
 EXPORT_SYMBOL_GPL(smq_host_is_own);
 
-/*
- * The layer's part of the host that an attribute belongs to. sysfs keeps the host while an
- * attribute is read or written, and smq_attached_hide() waits for that.
- */
-struct smq_host *smq_dev_to_host(struct device *dev)
-{
-	struct Scsi_Host *shost = class_to_shost(dev);
-	struct smq_attached *attached;
-	struct smq_host *host = NULL;
-
-	if (smq_host_is_own(shost))
-		return smq_shost_to_host(shost);
-	rcu_read_lock();
-	list_for_each_entry_rcu(attached, &smq_attached_hosts, node) {
-		struct smq_host_core *core = container_of(attached, struct smq_host_core, attached);
-
-		if (core->host->shost == shost)
-			host = core->host;
-	}
-	rcu_read_unlock();
-	return host;
-}
-EXPORT_SYMBOL_GPL(smq_dev_to_host);
-
-static struct smq_attached_lun *smq_attached_find(const struct smq_attached *attached,
-						  const struct scsi_device *sdev)
-{
-	struct smq_attached_lun *lun;
-
-	hash_for_each_possible_rcu(attached->luns, lun, node, (unsigned long)sdev,
-				   lockdep_is_held(&attached->lock)) {
-		if (lun->core.sdev == sdev)
-			return lun;
-	}
-	return NULL;
-}
-
 struct smq_lun_core *smq_attached_lun(struct smq_host *host, const struct scsi_device *sdev)
 {
-	struct smq_attached_lun *lun = smq_attached_find(host->attached, sdev);
-
-	return lun ? &lun->core : NULL;
+	return smq_attached_find(host->attached, sdev);
 }
 EXPORT_SYMBOL_GPL(smq_attached_lun);
-
-/*
- * How many commands the device gets at once, while the host advertises @depth: a policy needs
- * commands to hold, so it gets a quarter.
- */
-static unsigned int smq_attached_inner(int depth)
-{
-	return max(depth - max(depth / 4, 1), 1);
-}
-
-bool smq_attached_may_hold(struct smq_host *host)
-{
-	struct scsi_device *sdev;
-	bool may = false;
-
-	shost_for_each_device(sdev, host->shost)
-		may |= smq_attached_inner(sdev->queue_depth) < sdev->queue_depth;
-	return may;
-}
 
 static void smq_attached_set_depth(struct smq_attached_lun *lun)
 {
@@ -114,7 +50,7 @@ static void smq_attached_set_depth(struct smq_attached_lun *lun)
 
 	spin_lock_irqsave(&depth->lock, flags);
 	lun->told = READ_ONCE(lun->core.sdev->queue_depth);
-	depth->max = smq_attached_inner(lun->told);
+	depth->max = smq_depth_inner(lun->told);
 	WRITE_ONCE(depth->depth, depth->max);
 	spin_unlock_irqrestore(&depth->lock, flags);
 }
@@ -147,7 +83,7 @@ int smq_attached_add_lun(struct smq_host *host, struct scsi_device *sdev)
 		err = smq_policy_add_lun(policy, &lun->core);
 	if (!err) {
 		mutex_lock(&attached->lock);
-		hash_add_rcu(attached->luns, &lun->node, (unsigned long)sdev);
+		hash_add_rcu(attached->luns, &lun->core.attached, (unsigned long)sdev);
 		mutex_unlock(&attached->lock);
 	}
 	mutex_unlock(&host->core->choice.lock);
@@ -160,26 +96,26 @@ int smq_attached_add_lun(struct smq_host *host, struct scsi_device *sdev)
 EXPORT_SYMBOL_GPL(smq_attached_add_lun);
 
 /* Context: the caller took the LUN off the hash, or no code looks for it any more. */
-static void smq_attached_free_lun(struct smq_host *host, struct smq_attached_lun *lun)
+static void smq_attached_free_lun(struct smq_host *host, struct smq_lun_core *lun)
 {
 	lockdep_assert_held(&host->core->choice.lock);
 	/* As in smq_sdev_destroy(). */
-	smq_hold_exit(&lun->core.depth.wait);
-	smq_policy_remove_lun(&lun->core);
+	smq_hold_exit(&lun->depth.wait);
+	smq_policy_remove_lun(lun);
 	synchronize_rcu();
-	kfree(lun);
+	kfree(container_of(lun, struct smq_attached_lun, core));
 }
 
 void smq_attached_remove_lun(struct smq_host *host, struct scsi_device *sdev)
 {
 	struct smq_attached *attached = host->attached;
-	struct smq_attached_lun *lun;
+	struct smq_lun_core *lun;
 
 	mutex_lock(&host->core->choice.lock);
 	mutex_lock(&attached->lock);
 	lun = smq_attached_find(attached, sdev);
 	if (lun)
-		hash_del_rcu(&lun->node);
+		hash_del_rcu(&lun->attached);
 	mutex_unlock(&attached->lock);
 	if (lun)
 		smq_attached_free_lun(host, lun);
@@ -189,13 +125,13 @@ EXPORT_SYMBOL_GPL(smq_attached_remove_lun);
 
 static void smq_attached_free_luns(struct smq_host *host)
 {
-	struct smq_attached_lun *lun;
+	struct smq_lun_core *lun;
 	struct hlist_node *next;
 	int bucket;
 
 	mutex_lock(&host->core->choice.lock);
-	hash_for_each_safe(host->attached->luns, bucket, next, lun, node) {
-		hash_del_rcu(&lun->node);
+	hash_for_each_safe(host->attached->luns, bucket, next, lun, attached) {
+		hash_del_rcu(&lun->attached);
 		smq_attached_free_lun(host, lun);
 	}
 	mutex_unlock(&host->core->choice.lock);
@@ -267,9 +203,7 @@ int smq_attached_show(struct smq_host *host)
 	struct kobject *kobj = &host->shost->shost_dev.kobj;
 	int err;
 
-	spin_lock(&smq_attached_lock);
-	list_add_tail_rcu(&host->attached->node, &smq_attached_hosts);
-	spin_unlock(&smq_attached_lock);
+	smq_attached_list(host->attached);
 	host->core->eh.removing = false;
 	if (!host->core->no_policy)
 		smq_no_policy_add(host);
@@ -299,13 +233,7 @@ void smq_attached_hide(struct smq_host *host)
 		sysfs_remove_groups(&host->shost->shost_dev.kobj, smq_host_groups);
 		attached->shown = false;
 	}
-	if (!list_empty(&attached->node)) {
-		spin_lock(&smq_attached_lock);
-		list_del_rcu(&attached->node);
-		spin_unlock(&smq_attached_lock);
-		synchronize_rcu();
-		INIT_LIST_HEAD(&attached->node);
-	}
+	smq_attached_unlist(attached);
 }
 EXPORT_SYMBOL_GPL(smq_attached_hide);
 
@@ -376,17 +304,6 @@ void smq_attached_seen_done(struct smq_cmd *cmd)
 	rcu_read_unlock();
 }
 EXPORT_SYMBOL_GPL(smq_attached_seen_done);
-
-unsigned int smq_attached_inflight(const struct smq_hwq *hwq)
-{
-	const struct smq_attached *attached = hwq->host->attached;
-	const struct smq_attached_cmd *cmds = attached->hwqs[hwq->index].cmds;
-	unsigned int tag, inflight = 0;
-
-	for (tag = 0; tag < attached->tags; tag++)
-		inflight += atomic_read(&cmds[tag].cmd.state) != SMQ_FREE;
-	return inflight;
-}
 
 bool smq_attached_taken(struct smq_cmd *cmd)
 {

@@ -7,7 +7,7 @@
 #define SMQ_CORE_CORE_H
 
 #include <linux/workqueue.h>
-#include <smq/attached.h>
+#include <smq/attached_cmds.h>
 #include <smq/lld.h>
 
 #include "choice.h"
@@ -79,19 +79,36 @@ struct smq_hwq_core {
  * @policy: the chosen policy's part of the LUN; written under the host's policy lock, read
  *	inside an RCU read-side section
  * @depth: its inner depth
+ * @attached: in smq_attached.luns of an attached host
  *
- * Lives as long as the struct smq_lun in @sdev's hostdata.
+ * Lives as long as the struct smq_lun in @sdev's hostdata; on an attached host from
+ * smq_attached_add_lun() to smq_attached_remove_lun().
  */
 struct smq_lun_core {
 	struct scsi_device *sdev;
 	bool probed;
 	struct smq_policy_lun __rcu *policy;
 	struct smq_depth depth;
+	struct hlist_node attached;
 };
 
 static inline struct smq_lun_core *smq_sdev_to_core(const struct scsi_device *sdev)
 {
 	return smq_sdev_to_lun(sdev)->core;
+}
+
+/* Context: smq_attached.lock, or inside an RCU read-side section. */
+static inline struct smq_lun_core *smq_attached_find(const struct smq_attached *attached,
+						     const struct scsi_device *sdev)
+{
+	struct smq_lun_core *lun;
+
+	hash_for_each_possible_rcu(attached->luns, lun, attached, (unsigned long)sdev,
+				   lockdep_is_held(&attached->lock)) {
+		if (lun->sdev == sdev)
+			return lun;
+	}
+	return NULL;
 }
 
 /*
@@ -102,7 +119,7 @@ static inline struct smq_lun_core *smq_host_lun(struct smq_host *host,
 						const struct scsi_device *sdev)
 {
 	if (host->attached)
-		return smq_attached_lun(host, sdev);
+		return smq_attached_find(host->attached, sdev);
 	return sdev->hostdata ? smq_sdev_to_core(sdev) : NULL;
 }
 

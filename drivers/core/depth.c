@@ -197,6 +197,26 @@ void smq_depth_begin(struct smq_host *host)
 	}
 }
 
+/*
+ * How many commands a LUN of an attached host gets at once, while the host advertises @depth: a
+ * policy that holds commands gets a quarter to choose from.
+ */
+unsigned int smq_depth_inner(int depth)
+{
+	return max(depth - max(depth / 4, 1), 1);
+}
+
+/* Whether any LUN of an attached host advertises more than its inner depth. Context: may sleep. */
+bool smq_depth_may_hold(struct smq_host *host)
+{
+	struct scsi_device *sdev;
+	bool may = false;
+
+	shost_for_each_device(sdev, host->shost)
+		may |= smq_depth_inner(sdev->queue_depth) < sdev->queue_depth;
+	return may;
+}
+
 /* The host whose commands smq_depth_is_uncounted() looks at, and whether it found one. */
 struct smq_depth_uncounted {
 	struct smq_host *host;

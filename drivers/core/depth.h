@@ -80,6 +80,8 @@ int smq_depth_configured(struct smq_host *host, struct scsi_device *sdev, struct
 void smq_depth_full(struct smq_depth *depth, unsigned int inflight);
 void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev);
 void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd);
+unsigned int smq_depth_inner(int depth);
+bool smq_depth_may_hold(struct smq_host *host);
 void smq_depth_begin(struct smq_host *host);
 bool smq_depth_raise(struct smq_host *host);
 bool smq_depth_lower(struct smq_host *host);

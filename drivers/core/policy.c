@@ -221,7 +221,7 @@ ssize_t smq_policy_store(struct device *dev, struct device_attribute *attr,
 	if (err || smq_policy_is(choice, ops)) {
 		if (ops)
 			module_put(ops->owner);
-	} else if (ops && ops->holds && host->attached && !smq_attached_may_hold(host)) {
+	} else if (ops && ops->holds && host->attached && !smq_depth_may_hold(host)) {
 		pr_err_ratelimited("%s: '%s' needs a LUN with a queue_depth of 2 or more\n",
 				   dev_name(dev), ops->name);
 		module_put(ops->owner);

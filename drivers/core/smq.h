@@ -23,6 +23,10 @@ size_t smq_host_size(const struct smq_lld *lld);
 int smq_host_set_up(struct smq_host *host, const struct smq_template *tmpl);
 void smq_host_tear_down(struct smq_host *host);
 
+/* attached_list.c */
+void smq_attached_list(struct smq_attached *attached);
+void smq_attached_unlist(struct smq_attached *attached);
+
 /* eh.c */
 void smq_cmd_taken(struct smq_cmd *cmd);
 

@@ -19,6 +19,18 @@ static struct dentry *smq_debugfs;
  * is quiet. Reads the counters "done" first and "queued" last, so that queued - done is never
  * negative.
  */
+/* Commands of a hardware queue of an attached host that have not ended. */
+static unsigned int smq_attached_inflight(const struct smq_hwq *hwq)
+{
+	const struct smq_attached *attached = hwq->host->attached;
+	const struct smq_attached_cmd *cmds = attached->hwqs[hwq->index].cmds;
+	unsigned int tag, inflight = 0;
+
+	for (tag = 0; tag < attached->tags; tag++)
+		inflight += atomic_read(&cmds[tag].cmd.state) != SMQ_FREE;
+	return inflight;
+}
+
 static void smq_sum_hwq(const struct smq_hwq *hwq, struct smq_stats *sum)
 {
 	int cpu;

@@ -14,53 +14,7 @@
 #ifndef SMQ_ATTACHED_H
 #define SMQ_ATTACHED_H
 
-#include <linux/hashtable.h>
-#include <linux/mutex.h>
-#include <smq/lld.h>
-
-#define SMQ_ATTACHED_LUN_BITS	6
-
-/* A command of an attached host: its size, a power of 2, makes its address cheap to compute. */
-struct smq_attached_cmd {
-	struct smq_cmd cmd;
-} __aligned(128);
-
-/**
- * struct smq_attached_hwq - what a command of a hardware queue needs first
- * @hwq: the hardware queue
- * @cmds: its commands, by tag
- */
-struct smq_attached_hwq {
-	struct smq_hwq *hwq;
-	struct smq_attached_cmd *cmds;
-};
-
-/**
- * struct smq_attached - what the layer keeps beside an attached host
- * @hwqs: for each hardware queue
- * @cmds: a command for each tag of each hardware queue
- * @tags: tags of a hardware queue
- * @luns: struct smq_attached_lun.node; changed under @lock, read inside an RCU read-side section
- * @node: in the list of all attached hosts
- * @shown: the host has the layer's attributes in sysfs and debugfs
- * @lock: protects changes of @luns; smq_attached_check() holds it, so that no LUN's request queue
- *	is freed meanwhile
- * @resets: resets that run now; under the host's eh lock
- * @unseen: commands of which the layer learned only later that they had ended
- *
- * Lifetime: smq_attached_alloc() to smq_attached_free().
- */
-struct smq_attached {
-	struct smq_attached_hwq *hwqs;
-	struct smq_attached_cmd *cmds;
-	unsigned int tags;
-	DECLARE_HASHTABLE(luns, SMQ_ATTACHED_LUN_BITS);
-	struct list_head node;
-	bool shown;
-	struct mutex lock;	/* see @lock above */
-	unsigned int resets;
-	atomic_t unseen;
-};
+#include <smq/attached_cmds.h>
 
 /**
  * smq_attached_alloc() - allocates the layer's part of a host of another driver
@@ -157,15 +111,6 @@ void smq_attached_remove_lun(struct smq_host *host, struct scsi_device *sdev);
 struct smq_lun_core *smq_attached_lun(struct smq_host *host, const struct scsi_device *sdev);
 
 /**
- * smq_attached_may_hold() - whether a policy has commands to hold on a host
- * @host: the layer's part
- *
- * Context: may sleep.
- * Return: whether any LUN advertises more than its inner depth would be.
- */
-bool smq_attached_may_hold(struct smq_host *host);
-
-/**
  * smq_attached_depth() - adapts a LUN's inner depth to a change of its queue_depth
  * @cmd: a command of the LUN, with its lun set
  *
@@ -246,15 +191,6 @@ bool smq_attached_reset_begin(struct smq_host *host, enum smq_attached_step step
 void smq_attached_reset_end(struct smq_host *host);
 
 /**
- * smq_attached_inflight() - counts the commands of a hardware queue that have not ended
- * @hwq: the hardware queue
- *
- * Context: any.
- * Return: their number.
- */
-unsigned int smq_attached_inflight(const struct smq_hwq *hwq);
-
-/**
  * smq_attached_check() - finds commands that ended without the layer seeing it
  * @host: the layer's part
  *
@@ -272,23 +208,9 @@ unsigned int smq_attached_check(struct smq_host *host);
  */
 bool smq_host_is_own(const struct Scsi_Host *shost);
 
-static __always_inline struct smq_attached_hwq *
-smq_attached_hwq(struct smq_attached_hwq *hwqs, const struct request *rq)
-{
-	return &hwqs[rq->mq_hctx->queue_num];
-}
-
-/* The command of a request; the request has a tag. */
-static __always_inline struct smq_cmd *smq_attached_cmd(const struct smq_attached *attached,
-							const struct request *rq)
-{
-	return &smq_attached_hwq(attached->hwqs, rq)->cmds[rq->tag].cmd;
-}
-
 /*
  * Begins a command in a new use of its tag, if the last use has ended for the layer, too. The
- * number of commands that have ended is not counted: smq_attached_inflight() counts those that have
- * not.
+ * number of commands that have ended is not counted: the statistics count those that have not.
  */
 static __always_inline void smq_attached_begin(struct smq_hwq *hwq, struct smq_cmd *cmd,
 					       struct scsi_cmnd *scmd)
