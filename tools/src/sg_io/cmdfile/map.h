@@ -5,7 +5,7 @@
 
 #include <argp.h>
 
-#include "cmdfile.h"
+#include "command.h"
 
 #define MAP_NAME	256	/* size of the name of a target */
 #define SCALE_1		1000000		/* map.scale for no change */
