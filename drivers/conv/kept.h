@@ -12,7 +12,7 @@
 #include <linux/blk-mq.h>
 #include <linux/smp.h>
 #include <scsi/scsi_cmnd.h>
-#include <smq/compat.h>
+#include <smq/straight.h>
 
 #include "conv.h"
 
@@ -53,7 +53,6 @@ static __always_inline struct request *conv_kept_take(struct conv_lun *cl, struc
 						      const struct request *from, blk_opf_t opf)
 {
 	const struct request_queue *q = cl->lower->request_queue;
-	struct scsi_cmnd *scmd;
 	struct request *rq;
 
 	rq = READ_ONCE(cc->kept) ? xchg(&cc->kept, NULL) : NULL;
@@ -72,13 +71,7 @@ static __always_inline struct request *conv_kept_take(struct conv_lun *cl, struc
 		conv_kept_drop(rq);
 		return NULL;
 	}
-	/* What freeing the request and allocating it again would set, and queue_cmd does not. */
-	rq->rq_flags &= SMQ_RQF_OF_TAG;
-	rq->cmd_flags = opf;
-	scmd = blk_mq_rq_to_pdu(rq);
-	scmd->sense_len = 0;
-	scmd->retries = 0;
-	scmd->jiffies_at_alloc = jiffies;
+	smq_rq_use_again(rq, opf);
 	return rq;
 }
 

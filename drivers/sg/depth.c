@@ -8,9 +8,10 @@
  * dispatcher grants places to one file after the other, so that files get equal shares.
  *
  * Block I/O of the same device is queued by the block layer. If block I/O waits for a place, the
- * mid-layer raises sdev->restarts. (It also does so for a command of this module if others have
- * too many places, or if the device is blocked. This module alone never takes more than the depth.)
- * This module then leaves the device's last place free for a while; with a depth of 1, block I/O
+ * mid-layer raises sdev->restarts. (It also does so for a command of this module: if others have
+ * too many places, if the device is blocked, or if a submitter took a token while a place was
+ * granted. The budget holds the depth, but then one command more is on the device's queue.) This
+ * module then leaves the device's last place free for a while; with a depth of 1, block I/O
  * and this module take turns.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -27,6 +28,8 @@
 #define SMQSG_YIELD		max(HZ / 100, 2)
 /* How often the dispatcher runs while commands wait, because limits change without notice. */
 #define SMQSG_LOOK		max(HZ / 100, 1)
+/* How often smqsg_inflight_own() counts at most. */
+#define SMQSG_COUNTS		3
 /* How many files one call of smqsg_share() looks at: this bounds the time that it takes. */
 #define SMQSG_SHARERS		16
 
@@ -54,19 +57,37 @@ static void smqsg_yield(struct smqsg_dev *sg, struct scsi_device *sdev)
 	WRITE_ONCE(sg->depth.yield, true);
 }
 
-/* How many commands are on the node's own queue: smqsg_inflight() without the places. */
+static unsigned int smqsg_sum_sent(const struct smqsg_dev *sg)
+{
+	unsigned int cpu, sum = 0;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu_ptr(sg->depth.own, cpu)->sent);
+	return sum;
+}
+
+/*
+ * How many commands are on the node's own queue. Not lower than their number, but higher by those
+ * that are sent and end between the two sums: if there are any, counts again a few times.
+ */
 static unsigned int smqsg_inflight_own(const struct smqsg_dev *sg)
 {
-	unsigned int cpu, ended = 0, sent = 0;
+	unsigned int cpu, tries, ended, sent, before;
 
 	if (!READ_ONCE(sg->own.q))
 		return 0;
-	for_each_possible_cpu(cpu)
-		ended += READ_ONCE(per_cpu_ptr(sg->depth.own, cpu)->ended);
-	/* A command whose end was counted above is counted below, too: the sum is not too low. */
-	smp_rmb();
-	for_each_possible_cpu(cpu)
-		sent += READ_ONCE(per_cpu_ptr(sg->depth.own, cpu)->sent);
+	sent = smqsg_sum_sent(sg);
+	for (tries = 0; tries < SMQSG_COUNTS; tries++) {
+		before = sent;
+		ended = 0;
+		for_each_possible_cpu(cpu)
+			ended += READ_ONCE(per_cpu_ptr(sg->depth.own, cpu)->ended);
+		/* A command whose end was counted above is counted below, too. */
+		smp_rmb();
+		sent = smqsg_sum_sent(sg);
+		if (sent == before)
+			break;
+	}
 	return sent - ended;
 }
 
@@ -74,11 +95,15 @@ static unsigned int smqsg_inflight_own(const struct smqsg_dev *sg)
  * smqsg_inflight() - how many commands of a device are in flight, with places that are reserved
  * @sg: the node
  *
- * Return: their number; while commands are sent or end it may be too high. Any context.
+ * Return: their number; not exact while commands are sent or end. Any context.
  */
 unsigned int smqsg_inflight(const struct smqsg_dev *sg)
 {
-	return atomic_read(&sg->depth.places) + smqsg_inflight_own(sg);
+	unsigned int places = atomic_read(&sg->depth.places);
+
+	/* A place that becomes a token meanwhile counts twice rather than not at all. */
+	smp_rmb();
+	return places + smqsg_inflight_own(sg);
 }
 
 /**
@@ -102,13 +127,16 @@ int smqsg_inflight_of(const struct smqsg_fd *fd)
 static unsigned int smqsg_reserve_some(struct smqsg_fd *fd, unsigned int want)
 {
 	struct smqsg_dev *sg = fd->sg;
-	int limit = smqsg_limit(sg, fd->sdev) - smqsg_inflight_own(sg);
-	int got, old = atomic_read(&sg->depth.places);
+	int got, left, old;
 
 	do {
-		if (old >= limit)
+		old = atomic_read(&sg->depth.places);
+		/* See smqsg_inflight(). */
+		smp_rmb();
+		left = smqsg_limit(sg, fd->sdev) - smqsg_inflight_own(sg) - old;
+		if (left <= 0)
 			return 0;
-		got = min_t(int, want, limit - old);
+		got = min_t(int, want, left);
 	} while (!atomic_try_cmpxchg(&sg->depth.places, &old, old + got));
 	this_cpu_add(*fd->depth.inflight, got);
 	return got;

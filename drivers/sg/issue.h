@@ -111,14 +111,18 @@ static __always_inline bool smqsg_send_own(struct smqsg_io *io, struct smqsg_fd 
 	rq = smqsg_own_request(io, fd, own, send->opf);
 	if (unlikely(!rq))
 		return false;
+	/* Before it has a token: whoever finds no token sees why, and does not reserve a place. */
+	smqsg_count_sent(fd);
 	token = smqsg_token_take(fd->sdev, io->token);
 	if (unlikely(token < 0))
-		goto out_request;
+		goto out_count;
 	io->token = token;
-	smqsg_count_sent(fd);
 	/* Before the command can end: its end finds no other place taken that is free. */
-	if (placed)
+	if (placed) {
+		/* Pairs with smqsg_inflight(): the command counts twice rather than not at all. */
+		smp_mb__before_atomic();
 		smqsg_count_places(fd, -1);
+	}
 	io->origin = origin;
 	origin->fill(io, rq, send);
 	rq->end_io = origin->end;
@@ -126,10 +130,13 @@ static __always_inline bool smqsg_send_own(struct smqsg_io *io, struct smqsg_fd 
 		smqsg_token_put(fd->sdev, token);
 	else if (likely(smqsg_straight_issue(fd, rq, token)))
 		return true;
-	if (placed)
+	if (placed) {
 		smqsg_count_places(fd, 1);
+		/* As above. */
+		smp_mb__after_atomic();
+	}
+out_count:
 	smqsg_count_out(fd);
-out_request:
 	smqsg_own_unsent(io, fd, rq);
 	return false;
 }

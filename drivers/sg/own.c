@@ -285,8 +285,13 @@ void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
 	u8 mode = READ_ONCE(sg->own.mode);
 	unsigned int runs;
 
-	/* An LLD that may sleep must not be called under RCU, as straight.c does. */
-	if (!smqsg_can_own() || (set->flags & BLK_MQ_F_BLOCKING) || mode == SMQSG_OWN_OFF ||
+	/*
+	 * An LLD that may sleep must not be called under RCU, as straight.c does. For a target that
+	 * serves one LUN at a time the mid-layer does not lower sdev->restarts: straight.c would
+	 * see for ever that block I/O waits.
+	 */
+	if (!smqsg_can_own() || (set->flags & BLK_MQ_F_BLOCKING) ||
+	    scsi_target(fd->sdev)->single_lun || mode == SMQSG_OWN_OFF ||
 	    !smqsg_own_can_freeze(fd->sdev))
 		return;
 	if (mode != SMQSG_OWN_ON && reason != SMQSG_OWN_SETUP &&

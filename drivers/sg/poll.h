@@ -102,7 +102,7 @@ static inline void smqsg_poll_ended(struct llist_head *list, struct io_uring_cmd
 
 /**
  * smqsg_poll_on() - notes where a command has to be polled for, and starts the watch
- * @file: polled commands of its file, with a place reserved for this one: the watch ends when no
+ * @file: polled commands of its file, with this one counted as in flight: the watch ends when no
  *	command is in flight
  * @ioucmd: the SQE of the command or of its batch
  * @rq: the command's request, not issued yet

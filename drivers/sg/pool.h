@@ -15,7 +15,7 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <scsi/scsi_cmnd.h>
-#include <smq/compat.h>
+#include <smq/straight.h>
 
 struct scsi_device;
 struct smqsg_dev;
@@ -114,7 +114,6 @@ static __always_inline struct request *smqsg_idle_take(struct smqsg_idle *idle,
 						       struct smqsg_fd *fd, blk_opf_t opf)
 {
 	struct request *rq = xchg(&idle->rq, NULL);
-	struct scsi_cmnd *scmd;
 
 	if (unlikely(!rq))
 		return NULL;
@@ -129,13 +128,7 @@ static __always_inline struct request *smqsg_idle_take(struct smqsg_idle *idle,
 		smqsg_idle_drop(fd, rq);
 		return NULL;
 	}
-	/* All that freeing the request and allocating it again would set, and its user does not. */
-	rq->rq_flags &= SMQ_RQF_OF_TAG;
-	rq->cmd_flags = opf;
-	scmd = blk_mq_rq_to_pdu(rq);
-	scmd->sense_len = 0;
-	scmd->retries = 0;
-	scmd->jiffies_at_alloc = jiffies;
+	smq_rq_use_again(rq, opf);
 	return rq;
 }
 

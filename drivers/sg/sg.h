@@ -100,12 +100,11 @@ struct smqsg_stack;
  * @owner: owner of the slots
  * @ios: unused struct smqsg_io of each CPU
  * @batches: unused batches of each CPU
+ * @depth: commands in flight
  * @buffers: its buffers
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @pool: its idle requests
- * @depth: commands in flight
- * @polled: its polled commands, in the cache line of @depth: the end of a polled command writes
- *	both
+ * @polled: its polled commands, in a cache line that the end of each of them writes
  * @wait: its waiting commands
  * @v3: its commands of interface 3
  * @sibling: in smqsg_dev.files
@@ -124,13 +123,13 @@ struct smqsg_fd {
 	struct smqsg_fd_owner owner;
 	struct smqsg_stack __percpu *ios;
 	struct smqsg_stack __percpu *batches;
+	struct smqsg_fd_depth depth;
 	struct smqsg_fd_buffers buffers;
 	struct mutex setup; /* see above */
 
 	struct smqsg_fd_pool pool;
 
-	struct smqsg_fd_depth depth ____cacheline_aligned_in_smp;
-	struct smqsg_fd_polled polled;
+	struct smqsg_fd_polled polled ____cacheline_aligned_in_smp;
 
 	struct smqsg_fd_wait wait ____cacheline_aligned_in_smp;
 	struct smqsg_v3 v3;
@@ -138,14 +137,9 @@ struct smqsg_fd {
 };
 
 #if defined(CONFIG_SMP) && L1_CACHE_BYTES >= 64
-/*
- * A run reads two cache lines, and one more for idle requests. Reserving a place, and the end of a
- * command, polled or not, write one other line.
- */
-static_assert(offsetofend(struct smqsg_fd, ios) <= 2 * L1_CACHE_BYTES);
-static_assert(offsetof(struct smqsg_fd, depth) / L1_CACHE_BYTES ==
-	      (offsetofend(struct smqsg_fd, polled) - 1) / L1_CACHE_BYTES);
-/* The places of the node are in one cache line, with nothing else. */
+/* A run reads two cache lines, and one more for idle requests. */
+static_assert(offsetofend(struct smqsg_fd, depth) <= 2 * L1_CACHE_BYTES);
+/* What each command of the node reads is in one cache line, with nothing else. */
 static_assert(sizeof(struct smqsg_dev_depth) <= L1_CACHE_BYTES);
 #endif
 

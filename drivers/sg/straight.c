@@ -170,6 +170,10 @@ bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token)
 		status = BLK_STS_OK;
 		goto out;
 	}
+	/* The mid-layer has not looked whether others wait for the token: see smqsg_token_put(). */
+	smp_mb();
+	if (atomic_read(&fd->sdev->restarts))
+		smq_straight_run_others(fd->sdev);
 	/* As the block layer does with a request that was started; also drops what was prepared. */
 	WRITE_ONCE(rq->state, MQ_RQ_IDLE);
 	rq->rq_flags &= ~RQF_TIMED_OUT;

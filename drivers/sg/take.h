@@ -72,7 +72,7 @@ static __always_inline struct smqsg_slot *smqsg_slot_find(struct smqsg_fd *fd, u
  * @number: its number
  * @varied: what smqsg_run_vary() returned; 0: the run has no LBA or buffer of its own
  *
- * Return: 0: the caller then calls smqsg_slot_issue() or smqsg_slot_drop(); else an errno as
+ * Return: 0: the caller then calls smqsg_slot_send() or smqsg_slot_drop(); else an errno as
  * described at struct smq_sg_run. Process context.
  */
 static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd,

@@ -65,6 +65,21 @@ static __always_inline int smq_straight_budget(struct scsi_device *sdev, int las
 	return q->mq_ops->get_budget(q);
 }
 
+/*
+ * Makes a request that was kept as good as a new one: sets all that freeing and allocating it would
+ * set, and its user does not. Context: process; the caller owns the request.
+ */
+static __always_inline void smq_rq_use_again(struct request *rq, blk_opf_t opf)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+
+	rq->rq_flags &= SMQ_RQF_OF_TAG;
+	rq->cmd_flags = opf;
+	scmd->sense_len = 0;
+	scmd->retries = 0;
+	scmd->jiffies_at_alloc = jiffies;
+}
+
 /* Runs what the mid-layer would run for others when a command ends, as scsi_run_queue_async(). */
 static noinline __maybe_unused void smq_straight_run_others(struct scsi_device *sdev)
 {

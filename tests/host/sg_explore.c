@@ -46,6 +46,7 @@ static void asker(int unused);
 static void timeouts(int unused);
 static void contender(int unused);
 static void blocker(int unused);
+static void freezer(int of_device);
 
 /* True if no other thread writes the memory, or no other reads it. */
 static bool explore_needs_no_step(const void *at)
@@ -278,6 +279,7 @@ static void start_request(struct request *rq)
 	explore_step("queue_rq");
 	EXPLORE_EXPECT(world.allocated[nr] && !world.with_device[nr] && !world.quiet);
 	EXPLORE_EXPECT(++world.inflight <= world.tokens);
+	world.inflight_own += rq->q == &world.own;
 	scmd->result = 0;
 	if (world.bad) {
 		world.bad--;
@@ -303,6 +305,7 @@ static void end_request(struct request *rq)
 	world.with_device[nr] = false;
 	world.inflight--;
 	if (rq->q == &world.own) {
+		world.inflight_own--;
 		smqsg_own_complete(rq);
 		return;
 	}
@@ -337,6 +340,12 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 
 static const struct blk_mq_ops mq_ops = { .queue_rq = queue_rq };
 
+/* Whether the own queue may refuse a command that has a token. */
+static int may_refuse(void)
+{
+	return set.refuse || has_thread(blocker) || has_thread(freezer);
+}
+
 static bool can_be_dispatched(int nr)
 {
 	return world.queued[nr] && world.tokens < set.depth && !world.blocked;
@@ -354,10 +363,12 @@ static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 {
 	explore_step("insert");
 	/*
-	 * Places bound the commands of this module on the device's queue. With an own queue there
-	 * may be one more for a moment, for a command that was refused there.
+	 * Places bound the commands of this module that are in flight, and those on the device's
+	 * queue. There may be one more for a moment, for a command that the own queue has refused.
 	 */
-	EXPLORE_EXPECT(++world.plain <= set.depth - set.taken + world.given_back || set.own);
+	world.plain++;
+	EXPLORE_EXPECT(world.plain + world.inflight_own <= set.depth - set.taken +
+		       world.given_back + may_refuse());
 	world.queued[tag_number(rq)] = true;
 	if (can_be_dispatched(tag_number(rq)))
 		dispatch(tag_number(rq));

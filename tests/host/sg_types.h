@@ -259,6 +259,7 @@ struct smqsg_fd {
 #define SMQSG_POOL_SCAN		1
 #define SMQSG_POOL_SCAN_ALL	1
 #define SMQSG_SHARERS		16
+#define SMQSG_COUNTS		1
 #define SMQSG_YIELD		2
 /* Delays: a delay of 1 is a matter of time only; a longer one is a periodic check. */
 #define SMQSG_LOOK		2
@@ -310,6 +311,7 @@ static struct {
 	signed char plain;		/* commands that were sent on the device's queue */
 	signed char runs[TAGS];		/* how often the request was started */
 	signed char inflight;		/* commands with the device, each with a token */
+	signed char inflight_own;	/* those of them on the own queue */
 	signed char tokens;		/* tokens in use */
 	signed char allocs;		/* requests allocated by runs */
 	signed char bad;		/* how many commands will fail */

@@ -24,7 +24,7 @@ WORLD = World("sg", types={
     SG + "slot.h": ["smqsg_slots", "smqsg_slot_try", "smqsg_slot_give_back"],
     SG + "take.h": ["smqsg_status", "smqsg_slot_put_buffer", "smqsg_slot_find", "smqsg_slot_take"],
     SG + "take.c": ["smqsg_slot_set_error", "smqsg_slot_drop"],
-    DEPTH: ["smqsg_limit", "smqsg_yield", "smqsg_inflight_own", "smqsg_inflight",
+    DEPTH: ["smqsg_limit", "smqsg_yield", "smqsg_sum_sent", "smqsg_inflight_own", "smqsg_inflight",
             "smqsg_inflight_of", "smqsg_reserve_some", "smqsg_set_shares", "smqsg_reserve",
             "smqsg_contended", "smqsg_kick", "smqsg_share", "smqsg_enqueue", "smqsg_dequeue",
             "smqsg_task_ends", "smqsg_wait_error", "smqsg_wait_refused", "smqsg_wait_as",
@@ -33,8 +33,8 @@ WORLD = World("sg", types={
             "smqsg_dispatch"],
     PLACE: ["smqsg_is_open", "smqsg_count_sent", "smqsg_count_ended", "smqsg_kick_waiting",
             "smqsg_count_out", "smqsg_count_places", "smqsg_unreserve", "smqsg_release"],
-    "include/smq/straight.h": ["smq_token_again", "smq_token_spread", "smq_straight_completes",
-                               "smq_straight_completed"],
+    "include/smq/straight.h": ["smq_token_again", "smq_token_spread", "smq_rq_use_again",
+                               "smq_straight_completes", "smq_straight_completed"],
     POOL: ["smqsg_idle_take", "smqsg_idle_keep"],
     POOL_C: ["smqsg_pool_scan_later", "smqsg_pool_scan_soon", "smqsg_pool_set_limits",
              "smqsg_tags_count", "smqsg_tags_hwq", "smqsg_idle_enter", "smqsg_idle_new",
@@ -153,11 +153,18 @@ max(files + !atomic_read(&fd->pool.used), 1U)
 """, """
         return false;
 """, "own=1 depth=2 r1 freeze-device", WAITS),
-    "a refused command still counts as sent": (ISSUE_H, """
-    smqsg_count_out(fd);
-out_request:
+    "a command has a token before it is counted": (ISSUE_H, """
+    smqsg_count_sent(fd);
+    token = smqsg_token_take(fd->sdev, io->token);
 """, """
-out_request:
+    token = smqsg_token_take(fd->sdev, io->token);
+    smqsg_count_sent(fd);
+""", "own=1 depth=1 r1 r1", "world.plain"),
+    "a refused command still counts as sent": (ISSUE_H, """
+out_count:
+    smqsg_count_out(fd);
+""", """
+out_count:
 """, "own=1 depth=1 refuse=1 r1 r1", ""),
     "the end of a command starts no dispatcher": (END_H, """
         blk_mq_free_request(rq);
