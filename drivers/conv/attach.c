@@ -133,28 +133,32 @@ static void conv_attach_check(struct work_struct *work)
 	queue_delayed_work(conv_attach_wq, &at->check, CONV_CHECK);
 }
 
-/*
- * Waits until no code uses the template that the host had before. Scan code holds scan_mutex, as
- * the caller does or did. The error handler keeps the template while it sleeps, but only while the
- * host is in recovery, and aborts run in tmf_work_q. All other code does not sleep between reading
- * the pointer and its use. Returns false if the recovery does not end.
- */
-static bool conv_attach_quiesce(struct conv_attach *at, unsigned long timeout)
+/* Waits until a host is not in recovery. Returns false if the recovery does not end. */
+static bool conv_attach_recovered(struct Scsi_Host *shost)
 {
-	struct Scsi_Host *shost = at->shost;
-	const unsigned long end = jiffies + timeout;
+	const unsigned long end = jiffies + CONV_FREEZE_TIMEOUT;
 
 	while (scsi_host_in_recovery(shost)) {
 		if (time_after(jiffies, end))
 			return false;
 		msleep(20);
 	}
-	flush_workqueue(shost->tmf_work_q);
+	return true;
+}
+
+/*
+ * Waits until no code uses the template that the host had before. Scan code holds scan_mutex, as
+ * the caller does or did. The error handler keeps the template while it sleeps, but only while the
+ * host is in recovery, which the caller has excluded; aborts run in tmf_work_q. All other code does
+ * not sleep between reading the pointer and its use.
+ */
+static void conv_attach_quiesce(struct conv_attach *at)
+{
+	flush_workqueue(at->shost->tmf_work_q);
 	synchronize_rcu_tasks();
 	synchronize_srcu(&conv_attach_srcu);
 	synchronize_rcu();
 	tracepoint_synchronize_unregister();
-	return true;
 }
 
 static void conv_attach_put(struct conv_attach *at)
@@ -185,13 +189,15 @@ static void conv_attach_finish(struct conv_attach *at, bool gone)
 {
 	smq_attached_end(at->smq, gone);
 	cancel_delayed_work_sync(&at->check);
-	if (!conv_attach_quiesce(at, gone ? CONV_FREEZE_TIMEOUT : MAX_JIFFY_OFFSET)) {
+	/* Otherwise the template was exchanged while the host was not in recovery. */
+	if (gone && !conv_attach_recovered(at->shost)) {
 		/* Its error handler may still use the copy: keep it and its functions for ever. */
 		pr_err("host%u: its recovery does not end: smq_conv stays loaded\n",
 		       at->shost->host_no);
 		__module_get(THIS_MODULE);
 		refcount_inc(&at->refs);
 	}
+	conv_attach_quiesce(at);
 	conv_attach_unlist(at);
 	smq_attached_stop(at->smq);
 	scsi_host_put(at->shost);
@@ -352,8 +358,8 @@ static int conv_attach_list(struct conv_attach *at)
 
 /*
  * Exchanges the template while no LUN has a command in flight. Context: conv_attach_lock, and the
- * host's scan_mutex. Return: the attachment, referenced for the caller, because its host may lose its
- * last LUN at any time; or an ERR_PTR, with the reason in *@why.
+ * host's scan_mutex. Return: the attachment, referenced for the caller, because its host may lose
+ * its last LUN at any time; or an ERR_PTR, with the reason in *@why.
  */
 static struct conv_attach *conv_attach_begin(struct Scsi_Host *shost, const char **why)
 {
@@ -393,9 +399,23 @@ free_host:
 	return ERR_PTR(err);
 }
 
+/* Exchanges the template back while @frozen has all queues, and unfreezes them. */
+static int conv_attach_restore(struct conv_attach *at, struct list_head *frozen)
+{
+	/* Again: with no command in flight, only a reset by ioctl can have begun one. */
+	int err = scsi_host_in_recovery(at->shost) ? -EBUSY : 0;
+
+	if (!err) {
+		at->gone = true;
+		conv_attach_set_template(at->shost, at->orig);
+	}
+	conv_unfreeze(frozen);
+	return err;
+}
+
 /*
  * Gives the host its own template back. Context: conv_attach_lock; may sleep. Return: 0; -EBUSY if
- * commands stay in flight; -ENOENT if the host was removed meanwhile.
+ * commands stay in flight, or if the host stays in recovery; -ENOENT if it was removed meanwhile.
  */
 static int conv_attach_end(struct conv_attach *at)
 {
@@ -405,14 +425,13 @@ static int conv_attach_end(struct conv_attach *at)
 
 	conv_attach_hide(at);
 	smq_attached_drain(at->smq);
+	if (!conv_attach_recovered(shost))
+		return -EBUSY;
 	mutex_lock(&shost->scan_mutex);
 	if (!at->gone) {
 		err = conv_freeze(shost, &frozen);
-		if (!err) {
-			at->gone = true;
-			conv_attach_set_template(shost, at->orig);
-			conv_unfreeze(&frozen);
-		}
+		if (!err)
+			err = conv_attach_restore(at, &frozen);
 	}
 	mutex_unlock(&shost->scan_mutex);
 	if (!err)
@@ -479,7 +498,8 @@ static int conv_detach_host(struct Scsi_Host *shost)
 		conv_attach_show(at);
 	if (err)
 		pr_err("detach: host%u: %s\n", shost->host_no,
-		       err == -ENOENT ? "it is not attached" : "its commands do not end");
+		       err == -ENOENT ? "it is not attached" :
+		       "its commands or its recovery do not end");
 	if (at)
 		conv_attach_put(at);
 	return err;

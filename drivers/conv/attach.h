@@ -25,8 +25,8 @@
  * @differs: the difference that @check found last
  * @times: how often in a row it found the same difference
  * @lock: held while the layer's attributes are shown or hidden; nests inside scan_mutex
- * @refs: one for the host, dropped when the attachment ends, and one for each function that works on
- *	the attachment without scan_mutex
+ * @refs: one for the host, dropped when the attachment ends, and one for each function that works
+ *	on the attachment without scan_mutex
  *
  * Lifetime: from attach to the end of detach, or to the removal of the host's last LUN.
  */

@@ -37,13 +37,12 @@ static struct scsi_device_handler conv_handler = {
 };
 
 /*
- * Exchanges a device's handler, and the operations of its queue if @ops is not NULL. The
- * mid-layer reads the pointer twice, to test for a function and
- * to call it, and the pointer must not change in between. For check_sense and prep_fn the frozen
- * queue ensures that: no command is in flight. For rescan the device's lock ensures it: the caller
- * holds that lock. The dh_state attribute reads the pointer without a lock, by plain loads, hence
- * WRITE_ONCE(). It may see either handler, but uses only name and activate, which every handler in
- * the kernel has.
+ * Exchanges a device's handler, and the operations of its queue if @ops is not NULL. The mid-layer
+ * reads the handler's pointer twice, to test for a function and to call it, and the pointer must
+ * not change in between. For check_sense and prep_fn the frozen queue ensures that: no command is
+ * in flight. For rescan the device's lock ensures it: the caller holds that lock. The dh_state
+ * attribute reads the pointer without a lock, by plain loads, hence WRITE_ONCE(). It may see either
+ * handler, but uses only name and activate, which every handler in the kernel has.
  */
 static struct scsi_device_handler *conv_handler_swap(struct scsi_device *lower,
 						     struct scsi_device_handler *handler,
