@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmdfile/cmdfile.h"
 #include "cmdfile/map.h"
 
 static struct maps maps = { .to_us = ~0ULL };

@@ -28,7 +28,8 @@ WITHOUT = {
     ("drivers/conv/attach.c", "conv_attach_quiesce"): "waits for readers, then memory is freed",
     ("drivers/conv/attach.c", "conv_attach_unlist"): "waits for readers, then memory is freed",
     ("drivers/core/attached.c", "smq_attached_free_lun"): "waits for readers, then memory is freed",
-    ("drivers/core/attached_list.c", "smq_attached_unlist"): "waits for readers, then memory is freed",
+    ("drivers/core/attached_list.c", "smq_attached_unlist"):
+        "waits for readers, then memory is freed",
     ("drivers/core/attached.c", "smq_attached_end_faults"): "the state is checked again under the "
                                                             "lock",
     ("drivers/core/attached.c", "smq_attached_used_again"): "what follows depends on the state",

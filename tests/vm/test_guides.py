@@ -91,12 +91,10 @@ def test_a_ram_disk_with_faults():
 
 
 def test_policies_in_front_of_an_hba():
-    *first, last = lines_of(README, "**Put policies in front").splitlines()
+    script = lines_of(README, "**Put policies in front")
     with loaded("scsi_debug", names=("add_host", "max_luns"), delay=0) as (host,):
         try:
-            run_lines("\n".join(first), **{"0:0:0:0": host.luns()[0].address})
-            upper, = find_hosts("smq_conv")
-            run_lines(last, host1=f"host{upper.number}")
-            assert "[prio]" in upper.attr("smq/policy")
+            run_lines(script, host0=f"host{host.number}")
+            assert "[prio]" in host.attr("smq/policy")
         finally:
             unload("smq_conv")
