@@ -80,8 +80,6 @@ struct smqsg_fd_buffers {
 
 u32 smqsg_max_transfer(struct request_queue *q);
 int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip, u32 length);
-int smqsg_buffer_extent(struct request_queue *q, struct smqsg_buffer *buffer, u32 offset,
-			u32 length, struct smqsg_extent *data, bool *in_pieces);
 void smqsg_buffer_put(struct smqsg_buffer *buffer);
 struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 index);
 void smqsg_buffers_init(struct smqsg_fd_buffers *buffers);

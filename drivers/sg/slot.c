@@ -274,12 +274,60 @@ static int smqsg_slot_check_data(struct smqsg_fd *fd, u32 number, const struct s
 	return 0;
 }
 
-/* Finds the data of a slot. Stores the data's buffer in *@used. */
+/**
+ * smqsg_slot_locate() - finds where in a buffer a slot's data is
+ * @slot: gets where the data is
+ * @q: the device's queue
+ * @buffer: the buffer
+ * @offset: offset of the data in the buffer, in bytes
+ * @length: length of the data in bytes; not 0
+ *
+ * Return: 0; -ERANGE: not all of the data is in the buffer; -EINVAL: the data does not begin at an
+ * address that the device can use, or as smqsg_segments(); -EMSGSIZE: likewise. Any context.
+ */
+int smqsg_slot_locate(struct smqsg_slot *slot, struct request_queue *q,
+		      struct smqsg_buffer *buffer, u32 offset, u32 length)
+{
+	unsigned int low = 0, high = buffer->nr;
+	struct bio_vec *bvec;
+	int segments;
+	u32 skip, at;
+
+	if (offset > buffer->length || length > buffer->length - offset)
+		return -ERANGE;
+	/* Find the last element that begins at or before the offset. */
+	while (high - low > 1) {
+		unsigned int middle = low + (high - low) / 2;
+
+		if (buffer->start[middle] <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	bvec = &buffer->bvec[low];
+	skip = offset - buffer->start[low];
+	at = bvec->bv_offset + skip;
+	if (!blk_rq_aligned(q, at, 0))
+		return -EINVAL;
+	segments = smqsg_segments(q, bvec, skip, length);
+	if (segments < 0)
+		return segments;
+	slot->segments = segments;
+	slot->in_pieces = length > bvec->bv_len - skip;
+	if (slot->in_pieces)
+		slot->data = (struct smqsg_extent) { .bvec = bvec, .length = length, .skip = skip };
+	else
+		bvec_set_page(&slot->data.one,
+			      pfn_to_page(page_to_pfn(bvec->bv_page) + (at >> PAGE_SHIFT)),
+			      length, offset_in_page(at));
+	return 0;
+}
+
+/* Finds the data of a slot. */
 static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc,
-			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
+			   struct smqsg_slot *slot, u32 *field)
 {
 	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, desc->buffer);
-	bool in_pieces;
 	int ret;
 
 	if (!buffer)
@@ -293,29 +341,25 @@ static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_
 		return smqsg_refuse(field, OFFSET, -ERANGE,
 				    "slot %u offset %llu: buffer %u has %u bytes", number,
 				    desc->offset, desc->buffer, buffer->length);
-	ret = smqsg_buffer_extent(fd->q, buffer, desc->offset, desc->length, &slot->data,
-				  &in_pieces);
+	ret = smqsg_slot_locate(slot, fd->q, buffer, desc->offset, desc->length);
 	if (ret == -EINVAL)
 		return smqsg_refuse(field, OFFSET, ret,
 				    "slot %u length %u at offset %llu of buffer %u: not aligned, or its pieces leave a gap",
 				    number, desc->length, desc->offset, desc->buffer);
-	if (ret < 0)
+	if (ret)
 		return smqsg_refuse(field, LENGTH, ret,
 				    "slot %u length %u at offset %llu of buffer %u: %s",
 				    number, desc->length, desc->offset, desc->buffer,
 				    ret == -ERANGE ? "beyond its end" :
 				    "more pieces of memory than max_segments");
-	slot->segments = ret;
-	slot->in_pieces = in_pieces;
 	slot->offset = desc->offset;
 	slot->buffer = desc->buffer;
-	*used = buffer;
 	return 0;
 }
 
 /* Converts a descriptor to a slot. */
 static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc,
-			   struct smqsg_slot *slot, struct smqsg_buffer **used, u32 *field)
+			   struct smqsg_slot *slot, u32 *field)
 {
 	bool writable = fd->file->f_mode & FMODE_WRITE, out = desc->direction == SMQ_SG_OUT;
 	int ret;
@@ -331,7 +375,7 @@ static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 				    smqsg_cmd_allowed(fd->sdev->type, desc->cdb, desc->length, out,
 						      true) ? " or a file open for writing" : "");
 	if (desc->length) {
-		ret = smqsg_slot_data(fd, number, desc, slot, used, field);
+		ret = smqsg_slot_data(fd, number, desc, slot, field);
 		if (ret)
 			return ret;
 	}
@@ -346,38 +390,35 @@ static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	return 0;
 }
 
-static void smqsg_slot_clear(struct smqsg_fd *fd, u32 number)
+/* Counts a slot's data as a user of its buffer, or no longer. */
+static void smqsg_slot_count_user(struct smqsg_fd *fd, const struct smqsg_slot *slot, int add)
 {
-	struct smqsg_slot *slot = &fd->slots.array[number];
 	struct smqsg_buffer *buffer;
 
-	if (slot->data.length) {
-		buffer = xa_load(&fd->buffers.table, slot->buffer);
-		buffer->users--;
-	}
-	memset(slot, 0, sizeof(*slot));
+	lockdep_assert_held(&fd->setup);
+	if (!slot->data.length)
+		return;
+	buffer = xa_load(&fd->buffers.table, slot->buffer);
+	buffer->users += add;
 }
 
 /* Fills one slot, or changes nothing. */
 static int smqsg_slot_fill(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *desc, u32 *field)
 {
-	struct smqsg_buffer *buffer = NULL;
 	struct smqsg_slot slot = { };
 	int ret;
 
-	lockdep_assert_held(&fd->setup);
-	ret = smqsg_slot_make(fd, number, desc, &slot, &buffer, field);
+	ret = smqsg_slot_make(fd, number, desc, &slot, field);
 	if (ret)
 		return ret;
 	if (!smqsg_slot_try(&fd->slots, number)) {
 		pr_debug("slot %u: in flight\n", number);
 		return -EBUSY;
 	}
-	smqsg_slot_clear(fd, number);
+	smqsg_slot_count_user(fd, &fd->slots.array[number], -1);
 	if (slot.cdb_len)
 		smqsg_own(&fd->owner);
-	if (buffer)
-		buffer->users++;
+	smqsg_slot_count_user(fd, &slot, 1);
 	fd->slots.array[number] = slot;
 	smqsg_slot_give_back(&fd->slots, number);
 	return 0;

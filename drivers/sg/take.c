@@ -27,7 +27,6 @@ int smqsg_slot_vary(struct smqsg_io *io, u32 varied)
 {
 	struct smqsg_fd *fd = io->fd;
 	struct smqsg_slot *slot = &fd->slots.array[io->slot];
-	bool in_pieces;
 	int ret;
 
 	if (varied & ~(u32)(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER))
@@ -48,14 +47,12 @@ int smqsg_slot_vary(struct smqsg_io *io, u32 varied)
 		return -ENOENT;
 	ret = -EINVAL;
 	if (!io->buffer->readonly || slot->direction == SMQ_SG_OUT)
-		ret = smqsg_buffer_extent(fd->q, io->buffer, slot->offset, slot->data.length,
-					  &io->buffer_slot.data, &in_pieces);
-	if (ret < 0) {
+		ret = smqsg_slot_locate(&io->buffer_slot, fd->q, io->buffer, slot->offset,
+					slot->data.length);
+	if (ret) {
 		smqsg_buffer_put(io->buffer);
 		return ret;
 	}
-	io->buffer_slot.segments = ret;
-	io->buffer_slot.in_pieces = in_pieces;
 	io->flags = varied;
 	return 0;
 }
