@@ -7,7 +7,6 @@
 
 #include "batch.h"
 #include "take.h"
-#include "work.h"
 
 /* Most unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16
@@ -172,10 +171,8 @@ void smqsg_batch_ended(struct smqsg_batch *batch)
 		smqsg_poll_ended(&batch->fd->polled.ended, batch->ioucmd);
 	else if (batch->ioucmd)
 		io_uring_cmd_complete_in_task(batch->ioucmd, smqsg_batch_task_work);
-	else if (atomic_xchg(&batch->state, SMQSG_BATCH_ENDED) == SMQSG_BATCH_ORPHAN)
-		queue_work(smqsg_wq, &batch->work);
 	else
-		complete(&batch->done);
+		smqsg_caller_end(&batch->caller);
 }
 
 /**

@@ -5,10 +5,9 @@
 #ifndef SMQSG_BATCH_H
 #define SMQSG_BATCH_H
 
-#include <linux/completion.h>
 #include <linux/llist.h>
-#include <linux/workqueue.h>
 
+#include "caller.h"
 #include "io.h"
 
 /* A batch of at most this many commands is short: it has a struct smqsg_io for each of them. */
@@ -39,11 +38,7 @@
  * @unsent: how many of them ended without being sent and still count in @remaining. Belongs to the
  *	walk
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
- * @state: SMQSG_BATCH_*: whether the ioctl's caller or @work cleans up. @work does so if the caller
- *	was interrupted before the batch ended. Atomic: an exchange decides whether the
- *	interruption or the end came first
- * @done: completed when the batch ends; the ioctl's caller waits for it
- * @work: cleans up in place of the ioctl's caller; holds a reference to the file
+ * @caller: of the ioctl
  * @ios: the commands of a short batch, by position in its list
  * @few: memory for the elements of a short batch
  *
@@ -65,18 +60,9 @@ struct smqsg_batch {
 	u32 at;
 	u32 unsent;
 	bool cancelled;
-	atomic_t state;
-	struct completion done;
-	struct work_struct work;
+	struct smqsg_caller caller;
 	struct smqsg_io *ios;
 	struct smq_sg_run few[SMQSG_BATCH_SHORT];
-};
-
-/* smqsg_batch.state */
-enum {
-	SMQSG_BATCH_RUNNING,
-	SMQSG_BATCH_ENDED,
-	SMQSG_BATCH_ORPHAN,
 };
 
 int smqsg_batch_pool_init(struct smqsg_fd *fd);

@@ -4,7 +4,6 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/completion.h>
 #include <linux/file.h>
 #include <linux/freezer.h>
 #include <linux/sched/signal.h>
@@ -20,8 +19,8 @@
 /* Cleans up a batch whose caller was interrupted. */
 static void smqsg_batch_orphan(struct work_struct *work)
 {
-	struct smqsg_batch *batch = container_of(work, struct smqsg_batch, work);
-	struct file *file = batch->fd->file;
+	struct smqsg_batch *batch = container_of(work, struct smqsg_batch, caller.work);
+	struct file *file = batch->caller.file;
 
 	smqsg_batch_recycle(batch);
 	smqsg_batch_put(batch);
@@ -57,34 +56,27 @@ static bool smqsg_signalled(void)
 /* Sleeps until the batch has ended or a signal has come. Returns true if the batch has ended. */
 static bool smqsg_batch_sleep(struct smqsg_batch *batch)
 {
-	long ret = !wait_for_completion_interruptible(&batch->done);
+	long ret = !wait_for_completion_interruptible(&batch->caller.done);
 
 	while (!ret && !smqsg_signalled()) {
-		ret = wait_for_completion_killable_timeout(&batch->done, SMQSG_SIGNAL);
+		ret = wait_for_completion_killable_timeout(&batch->caller.done, SMQSG_SIGNAL);
 		try_to_freeze();
 	}
 	return ret > 0;
 }
 
-/* Waits for the batch's end. Returns false if batch->work cleans up, true if the caller must. */
+/* Waits for the batch's end. Returns false if the caller has left. */
 static bool smqsg_batch_wait(struct smqsg_batch *batch)
 {
-	struct file *file = batch->fd->file;
-
 	if (smqsg_batch_sleep(batch))
 		return true;
-	/* No more commands are sent; batch->work cleans up when those in flight have ended. */
+	/* No more commands are sent; smqsg_batch_orphan() cleans up when those in flight have ended. */
 	WRITE_ONCE(batch->cancelled, true);
 	if (smqsg_unwait(&batch->waiter)) {
 		smqsg_batch_refuse_rest(batch, -ECANCELED);
 		smqsg_batch_drop_remaining(batch, batch->unsent + 1);
 	}
-	get_file(file);
-	if (atomic_xchg(&batch->state, SMQSG_BATCH_ORPHAN) != SMQSG_BATCH_ENDED)
-		return false;
-	fput(file);
-	wait_for_completion(&batch->done);
-	return true;
+	return !smqsg_caller_leave(&batch->caller, batch->fd->file);
 }
 
 /**
@@ -120,9 +112,7 @@ long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *user)
 	batch->ioucmd = NULL;
 	batch->polled = 0;
 	batch->cancelled = false;
-	atomic_set(&batch->state, SMQSG_BATCH_RUNNING);
-	init_completion(&batch->done);
-	INIT_WORK(&batch->work, smqsg_batch_orphan);
+	smqsg_caller_init(&batch->caller, smqsg_batch_orphan);
 	ret = smqsg_batch_start(batch, &arg.batch);
 	if (ret) {
 		smqsg_batch_put(batch);

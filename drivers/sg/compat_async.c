@@ -45,7 +45,7 @@ static void smqsg_v3_begin(struct smqsg_cmd *cmd)
 {
 	struct smqsg_v3 *v3 = &cmd->fd->v3;
 
-	cmd->file = get_file(cmd->fd->file);
+	cmd->caller.file = get_file(cmd->fd->file);
 	spin_lock_irq(&v3->lock);
 	v3->running++;
 	spin_unlock_irq(&v3->lock);
@@ -61,8 +61,8 @@ static void smqsg_v3_undo(struct smqsg_cmd *cmd)
 	spin_unlock_irq(&v3->lock);
 	wake_up_interruptible_poll(&v3->wait, EPOLLOUT | EPOLLWRNORM);
 	/* The caller's descriptor keeps the file open. */
-	fput(cmd->file);
-	cmd->file = NULL;
+	fput(cmd->caller.file);
+	cmd->caller.file = NULL;
 }
 
 /*
@@ -287,7 +287,7 @@ __poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait)
 	poll_wait(fd->file, &v3->wait, wait);
 	spin_lock_irq(&v3->lock);
 	list_for_each_entry(cmd, &v3->cmds, entry) {
-		if (cmd->state == SMQSG_ENDED && !cmd->sync) {
+		if (!cmd->sync && cmd->state == SMQSG_ENDED) {
 			mask |= EPOLLIN | EPOLLRDNORM;
 			break;
 		}

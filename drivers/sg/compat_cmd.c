@@ -17,9 +17,7 @@
 #include "issue.h"
 #include "place.h"
 #include "sg.h"
-
-/* A workqueue of our own, so that the module can wait for its work items when it is unloaded. */
-static struct workqueue_struct *smqsg_orphan_wq;
+#include "work.h"
 
 static void smqsg_v3_wake_readers(struct smqsg_v3 *v3)
 {
@@ -49,29 +47,31 @@ static void smqsg_cmd_offer(struct smqsg_cmd *cmd)
 
 	smqsg_cmd_unmap(cmd);
 	spin_lock_irq(&v3->lock);
-	cmd->kept = false;
 	cmd->sync = false;
-	cmd->file = NULL;
+	cmd->caller.file = NULL;
 	spin_unlock_irq(&v3->lock);
 	smqsg_v3_wake_readers(v3);
 }
 
-static void smqsg_cmd_work(struct work_struct *work)
+/* Unmaps the data of a command whose caller is gone, then frees it or lets read() fetch its result. */
+static void smqsg_cmd_orphan(struct work_struct *work)
 {
-	struct smqsg_cmd *cmd = container_of(work, struct smqsg_cmd, work);
-	struct file *file = cmd->file;
+	struct smqsg_cmd *cmd = container_of(work, struct smqsg_cmd, caller.work);
+	struct file *file = cmd->caller.file;
 
-	if (cmd->kept) {
-		smqsg_cmd_offer(cmd);
-	} else if (file) {
-		smqsg_cmd_free(cmd);
-	} else {
+	if (!file) {
 		/* The file is closed, so there is no pool. */
 		smqsg_cmd_unmap(cmd);
 		smqsg_io_free(cmd->io);
+		return;
 	}
-	if (file)
-		fput(file);
+	if (!cmd->v4 && READ_ONCE(cmd->fd->v3.keep_orphan)) {
+		smqsg_cmd_offer(cmd);
+	} else {
+		smqsg_cmd_leave(cmd);
+		smqsg_cmd_free(cmd);
+	}
+	fput(file);
 }
 
 /**
@@ -99,8 +99,7 @@ struct smqsg_cmd *smqsg_cmd_alloc(struct smqsg_fd *fd, bool sync)
 	}
 	smqsg_data_init(&io->data);
 	INIT_LIST_HEAD(&cmd->entry);
-	init_completion(&cmd->done);
-	INIT_WORK(&cmd->work, smqsg_cmd_work);
+	smqsg_caller_init(&cmd->caller, smqsg_cmd_orphan);
 	cmd->io = io;
 	cmd->fd = fd;
 	cmd->sync = sync;
@@ -134,7 +133,7 @@ int smqsg_cmd_free(struct smqsg_cmd *cmd)
  */
 void smqsg_cmd_drop(struct smqsg_cmd *cmd)
 {
-	queue_work(smqsg_orphan_wq, &cmd->work);
+	queue_work(smqsg_wq, &cmd->caller.work);
 }
 
 /**
@@ -158,16 +157,6 @@ int smqsg_cmd_enter(struct smqsg_cmd *cmd)
 	return ret;
 }
 
-static void smqsg_cmd_del(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
-{
-	lockdep_assert_held(&v3->lock);
-	if (list_empty(&cmd->entry))
-		return;
-	list_del_init(&cmd->entry);
-	if (v3->nr-- == SMQSG_MOST_V3)
-		wake_up_interruptible_poll(&v3->wait, EPOLLOUT | EPOLLWRNORM);
-}
-
 /**
  * smqsg_cmd_leave() - takes a command out of its file's list
  * @cmd: the command, not running
@@ -179,8 +168,13 @@ void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 {
 	struct smqsg_v3 *v3 = &cmd->fd->v3;
 
+	/* Only this task changes a command that it may take out. */
+	if (list_empty(&cmd->entry))
+		return;
 	spin_lock_irq(&v3->lock);
-	smqsg_cmd_del(v3, cmd);
+	list_del_init(&cmd->entry);
+	if (v3->nr-- == SMQSG_MOST_V3)
+		wake_up_interruptible_poll(&v3->wait, EPOLLOUT | EPOLLWRNORM);
 	spin_unlock_irq(&v3->lock);
 }
 
@@ -213,53 +207,33 @@ static void smqsg_cmd_save_result(struct smqsg_cmd *cmd, struct scsi_cmnd *scmd,
 	cmd->duration = jiffies_to_msecs(jiffies - cmd->start);
 }
 
-/*
- * Marks a command as ended. Returns true if its caller was killed: then a work item must unmap its
- * data.
- */
-static bool smqsg_cmd_set_ended(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
+/* The end of a command of write(). */
+static void smqsg_v3_ended(struct smqsg_cmd *cmd)
 {
-	lockdep_assert_held(&v3->lock);
+	struct smqsg_v3 *v3 = &cmd->fd->v3;
+	struct file *file = cmd->caller.file;
+	unsigned long flags;
+
+	spin_lock_irqsave(&v3->lock, flags);
+	cmd->caller.file = NULL;
 	cmd->state = SMQSG_ENDED;
-	if (!cmd->sync) {
-		v3->running--;
-		v3->full = false;
-	} else if (!cmd->orphan) {
-		/* Do this under the lock, which the woken task takes: see smqsg_cmd_leave(). */
-		complete(&cmd->done);
-	} else if (!cmd->v4 && READ_ONCE(v3->keep_orphan)) {
-		cmd->kept = true;
-	} else {
-		smqsg_cmd_del(v3, cmd);
-	}
-	return cmd->sync && cmd->orphan;
+	v3->running--;
+	v3->full = false;
+	spin_unlock_irqrestore(&v3->lock, flags);
+	smqsg_v3_wake_readers(v3);
+	fput(file);
 }
 
 /* A command has ended, and its request was kept or freed. Any context. */
 static void smqsg_cmd_ended(struct smqsg_cmd *cmd)
 {
-	struct smqsg_v3 *v3 = &cmd->fd->v3;
-	struct file *file;
-	unsigned long flags;
-	bool orphan;
-
-	spin_lock_irqsave(&v3->lock, flags);
-	/*
-	 * If @file is NULL, the caller of SG_IO keeps the file open until smqsg_cmd_set_ended()
-	 * wakes that caller.
-	 */
-	file = cmd->file;
-	orphan = smqsg_cmd_set_ended(v3, cmd);
-	if (!orphan)
-		cmd->file = NULL;
-	spin_unlock_irqrestore(&v3->lock, flags);
-
-	if (orphan) {
-		queue_work(smqsg_orphan_wq, &cmd->work);
-	} else if (file) {
-		smqsg_v3_wake_readers(v3);
-		fput(file);
+	if (!cmd->sync) {
+		smqsg_v3_ended(cmd);
+		return;
 	}
+	/* Pairs with smqsg_table_row(). */
+	smp_store_release(&cmd->state, SMQSG_ENDED);
+	smqsg_caller_end(&cmd->caller);
 }
 
 /* smqsg_origin.good of a command. Any context. */
@@ -373,23 +347,14 @@ int smqsg_cmd_send(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer,
  */
 int smqsg_cmd_wait(struct smqsg_cmd *cmd)
 {
-	struct smqsg_v3 *v3 = &cmd->fd->v3;
-	int ret = 0;
-
 	/*
 	 * Only a fatal signal ends the wait: a command that has been sent cannot be cancelled, and
 	 * a system call that is restarted after a signal would send it twice.
 	 */
-	if (!wait_for_completion_killable(&cmd->done))
-		return 0;
-	spin_lock_irq(&v3->lock);
-	if (cmd->state == SMQSG_RUNNING) {
-		cmd->orphan = true;
-		cmd->file = get_file(cmd->fd->file);
-		ret = -EINTR;
-	}
-	spin_unlock_irq(&v3->lock);
-	return ret;
+	if (wait_for_completion_killable(&cmd->caller.done) &&
+	    smqsg_caller_leave(&cmd->caller, cmd->fd->file))
+		return -EINTR;
+	return 0;
 }
 
 /**
@@ -440,25 +405,4 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 void smqsg_v3_device_removed(struct smqsg_fd *fd)
 {
 	wake_up_interruptible_poll(&fd->v3.wait, EPOLLHUP);
-}
-
-/**
- * smqsg_v3_start() - creates the workqueue, when the module is loaded
- *
- * Return: 0 or -ENOMEM.
- */
-int smqsg_v3_start(void)
-{
-	smqsg_orphan_wq = alloc_workqueue("smq_sg_drop", WQ_UNBOUND, 0);
-	return smqsg_orphan_wq ? 0 : -ENOMEM;
-}
-
-/**
- * smqsg_v3_stop() - frees the workqueue, when the module is unloaded and no file is open
- *
- * Waits until all dropped commands are freed.
- */
-void smqsg_v3_stop(void)
-{
-	destroy_workqueue(smqsg_orphan_wq);
 }

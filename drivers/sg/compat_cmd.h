@@ -6,17 +6,15 @@
 #define SMQSG_COMPAT_CMD_H
 
 #include <linux/blk-mq.h>
-#include <linux/completion.h>
 #include <linux/list.h>
 #include <linux/sizes.h>
 #include <linux/types.h>
-#include <linux/workqueue.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/sg.h>
 
+#include "caller.h"
 #include "io.h"
 
-struct file;
 struct page;
 struct sg_io_v4;
 struct smqsg_fd;
@@ -71,14 +69,11 @@ enum smqsg_cmd_state {
 /**
  * struct smqsg_cmd - a command of SG_IO or write()
  * @entry: in smqsg_v3.cmds; empty for interface 4
- * @fd: the file. Until the command has ended, the caller's use of the descriptor or @file keeps the
- *	file open
- * @file: the command's reference to the file. A write() takes it at once, SG_IO when its caller is
- *	killed. The end of the command drops it; if @work is queued, @work drops it instead
- * @state: see enum smqsg_cmd_state
+ * @fd: the file. Until the command has ended, the caller's use of the descriptor or @caller.file
+ *	keeps the file open
+ * @state: see enum smqsg_cmd_state. Under smqsg_v3.lock; but the end of a command of SG_IO sets it
+ *	without the lock (release), after its results
  * @sync: the command is one of SG_IO: read() does not get the result
- * @orphan: the caller of SG_IO was killed
- * @kept: @work makes an orphan's result available to read(), because of SG_SET_KEEP_ORPHAN
  * @v4: the command is of interface 4
  * @hdr: the caller's header, later with the results
  * @cdb: the command descriptor block
@@ -91,22 +86,18 @@ enum smqsg_cmd_state {
  * @sense: as the device gave it
  * @start: jiffies when the command was submitted
  * @duration: milliseconds from @start to the command's end
- * @done: completed at the command's end; the caller of SG_IO waits for it
- * @work: for a command whose caller is gone: unmaps the data, then frees the command or makes its
- *	result available to read()
+ * @caller: of SG_IO. A write() leaves at once; then only @caller.file is used, until the command
+ *	ends
  * @pages: memory of its data
  *
- * The caller that fetches the result frees the command. If no caller will fetch the result, @work
- * frees it.
+ * The caller that fetches the result frees the command. If no caller will fetch the result,
+ * @caller.work frees it.
  */
 struct smqsg_cmd {
 	struct list_head entry;
 	struct smqsg_fd *fd;
-	struct file *file;
 	enum smqsg_cmd_state state;
 	bool sync;
-	bool orphan;
-	bool kept;
 	bool v4;
 	struct sg_io_hdr hdr;
 	u8 cdb[sizeof_field(struct scsi_cmnd, cmnd)];
@@ -119,8 +110,7 @@ struct smqsg_cmd {
 	u8 sense[SCSI_SENSE_BUFFERSIZE];
 	unsigned long start;
 	unsigned int duration;
-	struct completion done;
-	struct work_struct work;
+	struct smqsg_caller caller;
 	struct smqsg_pages pages;
 };
 

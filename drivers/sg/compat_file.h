@@ -61,8 +61,6 @@ struct smqsg_v3 {
 void smqsg_v3_open(struct smqsg_fd *fd);
 void smqsg_v3_release(struct smqsg_fd *fd);
 void smqsg_v3_device_removed(struct smqsg_fd *fd);
-int smqsg_v3_start(void);
-void smqsg_v3_stop(void);
 
 /* compat_async.c */
 

@@ -92,7 +92,7 @@ static int smqsg_readable(struct smqsg_v3 *v3, int *pack_id)
 	*pack_id = -1;
 	spin_lock_irq(&v3->lock);
 	list_for_each_entry(cmd, &v3->cmds, entry)
-		if (cmd->state == SMQSG_ENDED && !cmd->sync && !count++)
+		if (!cmd->sync && cmd->state == SMQSG_ENDED && !count++)
 			*pack_id = cmd->hdr.pack_id;
 	spin_unlock_irq(&v3->lock);
 	return count;
@@ -159,10 +159,12 @@ static int smqsg_get_scsi_id(struct smqsg_fd *fd, void __user *arg)
 
 static void smqsg_table_row(struct sg_req_info *row, struct smqsg_cmd *cmd)
 {
-	bool running = cmd->state == SMQSG_RUNNING;
+	/* Pairs with smqsg_cmd_ended(). */
+	enum smqsg_cmd_state state = smp_load_acquire(&cmd->state);
+	bool running = state == SMQSG_RUNNING;
 
-	row->req_state = running ? 1 : cmd->state == SMQSG_ENDED ? 2 : 3;
-	row->orphan = cmd->orphan;
+	row->req_state = running ? 1 : state == SMQSG_ENDED ? 2 : 3;
+	row->orphan = smqsg_caller_left(&cmd->caller);
 	row->sg_io_owned = cmd->sync;
 	row->problem = !running && (cmd->result & 0xffff00fe);
 	row->pack_id = cmd->hdr.pack_id;

@@ -8,7 +8,6 @@
 #include <smq/version.h>
 
 #include "checked.h"
-#include "compat_file.h"
 #include "io.h"
 #include "sg.h"
 #include "work.h"
@@ -21,12 +20,9 @@ static int __init smqsg_init(void)
 	ret = smqsg_io_start();
 	if (ret)
 		return ret;
-	ret = smqsg_v3_start();
-	if (ret)
-		goto out_io;
 	ret = smqsg_work_start();
 	if (ret)
-		goto out_v3;
+		goto out_io;
 	ret = smqsg_class_register();
 	if (ret)
 		goto out_work;
@@ -34,8 +30,6 @@ static int __init smqsg_init(void)
 
 out_work:
 	smqsg_work_stop();
-out_v3:
-	smqsg_v3_stop();
 out_io:
 	smqsg_io_stop();
 	return ret;
@@ -46,7 +40,6 @@ static void __exit smqsg_exit(void)
 {
 	smqsg_class_unregister();
 	smqsg_work_stop();
-	smqsg_v3_stop();
 	smqsg_io_stop();
 }
 module_exit(smqsg_exit);

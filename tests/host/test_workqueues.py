@@ -22,7 +22,6 @@ ENOUGH = {
     ("drivers/conv/attach.c", "smq_attach"): "each attached host has one, which does not sleep",
     ("drivers/core/host.c", "smq_%d"): "each host has one",
     ("drivers/core/hold.c", "smq_hold_%d"): "each host has one",
-    ("drivers/sg/compat_cmd.c", "smq_sg_drop"): "its work items free memory",
     ("drivers/sg/work.c", "smq_sg"): "its work items do not sleep for tags",
 }
 
