@@ -13,7 +13,7 @@
 
 #include "adhoc.h"
 #include "issue.h"
-#include "locked.h"
+#include "owner.h"
 
 static_assert(sizeof(struct smq_sg_uring_cmd) == 80);
 

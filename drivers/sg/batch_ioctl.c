@@ -70,7 +70,7 @@ static bool smqsg_batch_wait(struct smqsg_batch *batch)
 {
 	if (smqsg_batch_sleep(batch))
 		return true;
-	/* No more commands are sent; smqsg_batch_orphan() cleans up when those in flight have ended. */
+	/* No more commands are sent; smqsg_batch_orphan() cleans up after those in flight. */
 	WRITE_ONCE(batch->cancelled, true);
 	if (smqsg_unwait(&batch->waiter)) {
 		smqsg_batch_refuse_rest(batch, -ECANCELED);

@@ -13,7 +13,7 @@
 #include <linux/uaccess.h>
 
 #include "buffer.h"
-#include "locked.h"
+#include "owner.h"
 #include "refuse.h"
 #include "sg.h"
 

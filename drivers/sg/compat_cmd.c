@@ -53,7 +53,7 @@ static void smqsg_cmd_offer(struct smqsg_cmd *cmd)
 	smqsg_v3_wake_readers(v3);
 }
 
-/* Unmaps the data of a command whose caller is gone, then frees it or lets read() fetch its result. */
+/* Unmaps the data of a command without a caller, then frees it or lets read() fetch its result. */
 static void smqsg_cmd_orphan(struct work_struct *work)
 {
 	struct smqsg_cmd *cmd = container_of(work, struct smqsg_cmd, caller.work);

@@ -139,9 +139,8 @@ int smqsg_v3_fetch(struct smqsg_cmd *cmd, void __user *to);
 int smqsg_v4_parse(struct smqsg_cmd *cmd, const struct sg_io_v4 *hdr, struct smqsg_xfer *xfer);
 int smqsg_v4_fetch(struct smqsg_cmd *cmd, struct sg_io_v4 *hdr, void __user *to);
 
-/* compat_sync.c */
+/* compat_io.c */
 
-int smqsg_recovered(struct smqsg_fd *fd);
 long smqsg_sg_io(struct smqsg_fd *fd, void __user *arg);
 
 #endif /* SMQSG_COMPAT_CMD_H */

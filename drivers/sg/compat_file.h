@@ -62,7 +62,7 @@ void smqsg_v3_open(struct smqsg_fd *fd);
 void smqsg_v3_release(struct smqsg_fd *fd);
 void smqsg_v3_device_removed(struct smqsg_fd *fd);
 
-/* compat_async.c */
+/* compat_io.c */
 
 ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count);
 ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count);

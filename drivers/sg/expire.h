@@ -10,7 +10,7 @@
 struct smqsg_dev;
 struct smqsg_fd;
 
-unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot);
+long smqsg_ioctl_cancel(struct smqsg_fd *fd, void __user *user);
 void smqsg_expire_init(struct smqsg_dev *sg);
 void smqsg_expire_soon(struct smqsg_dev *sg);
 void smqsg_expire_exit(struct smqsg_dev *sg);

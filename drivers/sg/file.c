@@ -12,7 +12,6 @@
 
 #include "bioless.h"
 #include "batch.h"
-#include "cancel.h"
 #include "expire.h"
 #include "io.h"
 #include "poll.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The owner of a file's slots: the credentials that prepared them or lent the first buffer.
+ * Credentials: those of the owner of a file's slots, and of the user whose memory is locked.
  */
 #ifndef SMQSG_OWNER_H
 #define SMQSG_OWNER_H
@@ -27,6 +27,8 @@ struct smqsg_fd_owner {
 bool smqsg_may_run_slow(const struct cred *owner);
 void smqsg_own(struct smqsg_fd_owner *file);
 void smqsg_owner_put(struct smqsg_fd_owner *file);
+int smqsg_lock_pages(unsigned long pages, const struct cred **owner);
+void smqsg_unlock_pages(unsigned long pages, const struct cred *owner);
 
 /**
  * smqsg_cmd_allowed() - whether a file may send a command

@@ -3,9 +3,9 @@
  * The module's workqueues.
  *
  * Work items of smqsg_send_wq send commands, and may sleep for their tags; those of smqsg_wq do not
- * sleep for tags. Memory reclaim may depend on both workqueues. Every work item has ended before
- * smqsg_work_stop(): a device's items are cancelled with its node, a batch's item keeps its file
- * open.
+ * sleep for tags. Memory reclaim may depend on both workqueues. Before smqsg_work_stop() a device's
+ * items are cancelled with its node, and the item of a batch or command keeps its file open, or
+ * only frees memory.
  */
 #ifndef SMQSG_WORK_H
 #define SMQSG_WORK_H

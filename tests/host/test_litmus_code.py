@@ -46,7 +46,7 @@ WITHOUT = {
     ("include/smq/straight.h", "smq_straight_run_others"):
         "a count; who sets it to 0 runs the queue",
     ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; related data has its own barrier",
-    ("drivers/sg/locked.c", "smqsg_lock_pages"): "a count; no other data depends on it",
+    ("drivers/sg/owner.c", "smqsg_lock_pages"): "a count; no other data depends on it",
     ("drivers/sg/depth.c", "smqsg_inflight_own"): "orders two sums, of which one may be too high",
     ("drivers/sg/slot.h", "smqsg_slot_try"): "a lock of one byte",
     ("drivers/sg/slot.h", "smqsg_slot_give_back"): "a lock of one byte",
