@@ -2,6 +2,7 @@
 /*
  * Batches: their memory, and their end.
  */
+#include <linux/file.h>
 #include <linux/slab.h>
 #include <smq/uring.h>
 
@@ -96,6 +97,8 @@ struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
 void smqsg_batch_put(struct smqsg_batch *batch)
 {
 	if (unlikely(batch->elements != batch->few)) {
+		while (batch->nr_files)
+			fput(batch->files[--batch->nr_files]);
 		kvfree(batch->elements);
 		batch->elements = batch->few;
 	}

@@ -9,6 +9,7 @@
 
 #include "caller.h"
 #include "io.h"
+#include "order.h"
 
 /* A batch of at most this many commands is short: it has a struct smqsg_io for each of them. */
 #define SMQSG_BATCH_SHORT	32
@@ -30,15 +31,18 @@
  * @ended: ended commands of a long batch, linked by smqsg_io.ended, until they are put back into
  *	the pool. Lockless: commands end on any CPU
  * @list: as in struct smq_sg_batch
- * @count: likewise
+ * @count: likewise; U32_MAX for a timed batch
  * @flags: likewise
  * @polled: REQ_POLLED if the SQE is from a polled ring, else 0
- * @elements: a copy of the caller's list, unless @list is a range; in @few or in memory of its own
+ * @elements: a copy of the caller's list, unless @list is a range; in @few or in memory of its own;
+ *	of a timed batch struct smqsg_timed
+ * @files: the files of a timed batch, referenced; in @elements
+ * @nr_files: number of them
  * @at: number of list elements that were sent or refused
  * @unsent: how many of them ended without being sent and still count in @remaining. Belongs to the
  *	walk
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
- * @caller: of the ioctl
+ * @caller: of the ioctl, or of a timed batch: also woken when one of its commands has waited
  * @ios: the commands of a short batch, by position in its list
  * @few: memory for the elements of a short batch
  *
@@ -57,6 +61,8 @@ struct smqsg_batch {
 	u32 flags;
 	blk_opf_t polled;
 	void *elements;
+	struct file **files;
+	u32 nr_files;
 	u32 at;
 	u32 unsent;
 	bool cancelled;
@@ -81,11 +87,11 @@ int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *
 int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg);
 void smqsg_batch_begin(struct smqsg_batch *batch);
 void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
-int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 
-/* batch_ioctl.c */
+/* batch_run.c */
 
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
+int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 
 /**
  * smqsg_batch_end() - ends one command of a batch
@@ -100,8 +106,11 @@ static __always_inline void smqsg_batch_end(struct smqsg_batch *batch, struct sm
 {
 	if (unlikely(result))
 		atomic_inc(&batch->failed);
-	if (unlikely(batch->count > SMQSG_BATCH_SHORT))
+	if (unlikely(batch->count > SMQSG_BATCH_SHORT)) {
+		if (unlikely(batch->flags & SMQ_SG_BATCH_TIMED))
+			smqsg_order_ended(&batch->fd->order, &io->timed, result);
 		llist_add(&io->ended, &batch->ended);
+	}
 	if (unlikely(atomic_dec_and_test(&batch->remaining)))
 		smqsg_batch_ended(batch);
 }

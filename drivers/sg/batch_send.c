@@ -14,6 +14,7 @@
 #include "issue.h"
 #include "refuse.h"
 #include "take.h"
+#include "timed.h"
 
 /* How many requests a plug allocates at a time. */
 #define SMQSG_PLUG		32
@@ -36,14 +37,16 @@ static size_t smqsg_element(u32 flags)
 int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *field)
 {
 	u32 slots = smqsg_slots(&fd->slots);
+	u32 most = arg->flags & SMQ_SG_BATCH_TIMED ? SMQ_SG_MAX_TIMED : SMQ_SG_MAX_BATCH;
 
-	if (arg->flags & ~(SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS) ||
-	    arg->flags == (SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS))
+	if (arg->flags & ~(SMQ_SG_BATCH_RANGE | SMQ_SG_BATCH_RUNS | SMQ_SG_BATCH_TIMED) ||
+	    arg->flags & (arg->flags - 1))
 		return smqsg_refuse(field, FLAGS, -EINVAL,
-				    "batch flags %#x: SMQ_SG_BATCH_RANGE, _RUNS or 0", arg->flags);
-	if (!arg->count || arg->count > SMQ_SG_MAX_BATCH)
+				    "batch flags %#x: SMQ_SG_BATCH_RANGE, _RUNS, _TIMED or 0",
+				    arg->flags);
+	if (!arg->count || arg->count > most)
 		return smqsg_refuse(field, COUNT, -EINVAL, "batch count %u: 1 to %u", arg->count,
-				    SMQ_SG_MAX_BATCH);
+				    most);
 	if ((arg->flags & SMQ_SG_BATCH_RANGE) && arg->count > slots)
 		return smqsg_refuse(field, COUNT, -EINVAL,
 				    "batch count %u: the file has %u slots", arg->count, slots);
@@ -62,7 +65,7 @@ int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *
  * The caller may change its list after the system call, and to read it may take long, because of
  * page faults: so no command has a place yet.
  *
- * Return: 0, -EFAULT or -ENOMEM. Process context.
+ * Return: 0, -EFAULT, -ENOMEM, or as smqsg_timed_start(). Process context.
  */
 int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
 {
@@ -80,6 +83,8 @@ int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
 	batch->waiter.slot = SMQSG_NO_SLOT;
 	if (arg->flags & SMQ_SG_BATCH_RANGE)
 		return 0;
+	if (arg->flags & SMQ_SG_BATCH_TIMED)
+		return smqsg_timed_start(batch, arg);
 	if (size > sizeof(batch->few)) {
 		batch->elements = kvmalloc(size, GFP_KERNEL_ACCOUNT);
 		if (!batch->elements)
@@ -340,46 +345,4 @@ void smqsg_batch_begin(struct smqsg_batch *batch)
 		cond_resched();
 	} while (batch->at > at && !fatal_signal_pending(current));
 	smqsg_batch_wait_or_end(batch, true);
-}
-
-/**
- * smqsg_batch_run() - SMQ_SG_URING_BATCH
- * @fd: the file
- * @ioucmd: the SQE, with struct smq_sg_batch
- * @issue_flags: io_uring's
- *
- * Return: -EIOCBQUEUED, or an errno. Process context.
- */
-int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags)
-{
-	const struct smq_sg_batch *sqe = smq_uring_payload(ioucmd);
-	/* Each field is read only once: another thread may be writing it. */
-	const struct smq_sg_batch arg = {
-		.list = READ_ONCE(sqe->list),
-		.count = READ_ONCE(sqe->count),
-		.flags = READ_ONCE(sqe->flags),
-	};
-	struct smqsg_batch *batch;
-	u32 field;
-	int ret;
-
-	ret = smqsg_batch_check(fd, &arg, &field);
-	if (unlikely(ret))
-		return ret;
-	if (unlikely(!smqsg_sqe_unused(ioucmd, sizeof(arg), issue_flags)))
-		return -EINVAL;
-	batch = smqsg_batch_get(fd);
-	if (unlikely(!batch))
-		return -ENOMEM;
-	batch->ioucmd = ioucmd;
-	batch->polled = issue_flags & IO_URING_F_IOPOLL ? REQ_POLLED : 0;
-	batch->cancelled = false;
-	*(struct smqsg_batch **)ioucmd->pdu = batch;
-	ret = smqsg_batch_start(batch, &arg);
-	if (unlikely(ret)) {
-		smqsg_batch_put(batch);
-		return ret;
-	}
-	smqsg_batch_begin(batch);
-	return -EIOCBQUEUED;
 }

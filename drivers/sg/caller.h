@@ -37,6 +37,8 @@ struct smqsg_caller {
 	struct file *file;
 };
 
+bool smqsg_signalled(void);
+
 static inline void smqsg_caller_init(struct smqsg_caller *caller, work_func_t work)
 {
 	atomic_set(&caller->state, SMQSG_CALLER_WAITS);

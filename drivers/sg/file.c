@@ -93,6 +93,7 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	mutex_init(&fd->setup);
 	smqsg_pool_open(fd);
 	smqsg_v3_open(fd);
+	smqsg_order_init(&fd->order);
 	smqsg_buffers_init(&fd->buffers);
 	ret = smqsg_depth_open(fd) ?: smqsg_ios_init(fd);
 	if (ret)
@@ -148,6 +149,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	/* After the detach: until then a removal may call smqsg_v3_device_removed(). */
 	smqsg_v3_release(fd);
 	smqsg_depth_close(fd);
+	smqsg_order_exit(&fd->order);
 	put_device(&sg->dev);
 	kfree(fd);
 	return 0;

@@ -75,6 +75,26 @@ struct smqsg_adhoc {
 };
 
 /**
+ * struct smqsg_timed_io - a command of a timed batch
+ * @start: smq_sg_timed.start; 0: the caller wants no results
+ * @index: position of its entry in the list
+ * @number: smq_sg_timed_entry.number, or 0
+ * @error: why a command that waited was not sent, or 0
+ * @counted: counted in smqsg_fd_order.inflight
+ * @sent: a command that waited was sent
+ * @result: the entry's result
+ */
+struct smqsg_timed_io {
+	u64 start;
+	u32 index;
+	u32 number;
+	int error;
+	bool counted;
+	bool sent;
+	struct smq_sg_timed_result result;
+};
+
+/**
  * struct smqsg_io - a command in flight or waiting
  * @next: the next in the CPU's pool
  * @ended: in smqsg_batch.ended of a long batch
@@ -98,6 +118,7 @@ struct smqsg_adhoc {
  * @data: the data of a command that is not in a slot
  * @header: memory for a command of SG_IO or write(), or NULL. Stays with this struct
  * @buffer_slot: describes the data of a run with SMQ_SG_RUN_BUFFER, in place of the slot
+ * @timed: of a command of a timed batch
  * @adhoc: an ad hoc command
  *
  * The submitter takes this struct from the file's pool. The task that posts the CQE, the submitter
@@ -129,7 +150,10 @@ struct smqsg_io {
 	struct smqsg_data data;
 	struct smqsg_cmd *header;
 	union {
-		struct smqsg_slot buffer_slot;
+		struct {
+			struct smqsg_slot buffer_slot;
+			struct smqsg_timed_io timed;
+		};
 		struct smqsg_adhoc adhoc;
 	};
 };

@@ -31,6 +31,7 @@
 #include "buffer.h"
 #include "compat_file.h"
 #include "depth.h"
+#include "order.h"
 #include "own.h"
 #include "owner.h"
 #include "poll.h"
@@ -107,6 +108,7 @@ struct smqsg_stack;
  * @polled: its polled commands, in a cache line that the end of each of them writes
  * @wait: its waiting commands
  * @v3: its commands of interface 3
+ * @order: order of its timed batches
  * @sibling: in smqsg_dev.files
  *
  * Lives from open() to release(). Descriptors and commands of io_uring hold references to the file,
@@ -133,6 +135,7 @@ struct smqsg_fd {
 
 	struct smqsg_fd_wait wait ____cacheline_aligned_in_smp;
 	struct smqsg_v3 v3;
+	struct smqsg_fd_order order;
 	struct list_head sibling;
 };
 

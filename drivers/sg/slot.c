@@ -46,7 +46,8 @@ long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *user)
 	struct request_queue *q = fd->q;
 	unsigned int slots = smqsg_slots(&fd->slots);
 	struct smq_sg_info info = {
-		.features = SMQ_SG_FEATURE_CANCEL | (smqsg_can_own() ? SMQ_SG_FEATURE_HELD : 0) |
+		.features = SMQ_SG_FEATURE_CANCEL | SMQ_SG_FEATURE_TIMED |
+			(smqsg_can_own() ? SMQ_SG_FEATURE_HELD : 0) |
 			(fd->polled.state != SMQSG_POLL_NOT ? SMQ_SG_FEATURE_POLLED : 0),
 		.slots = slots,
 		.depth = READ_ONCE(fd->sdev->queue_depth),

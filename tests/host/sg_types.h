@@ -223,6 +223,10 @@ struct llist_node { struct llist_node *next; };
 
 typedef enum rq_end_io_ret (rq_end_io_fn)(struct request *rq, int error);
 
+struct smq_sg_timed_result {
+	int result;
+};
+
 #include TYPES
 
 struct smqsg_dev {
@@ -250,6 +254,9 @@ struct smqsg_fd {
 	struct {
 		int ended;
 	} polled;
+	struct {
+		atomic_t runs;
+	} order;
 };
 
 #define SMQSG_NO_SLOT		U32_MAX

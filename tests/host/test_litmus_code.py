@@ -47,6 +47,8 @@ WITHOUT = {
         "a count; who sets it to 0 runs the queue",
     ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; related data has its own barrier",
     ("drivers/sg/owner.c", "smqsg_lock_pages"): "a count; no other data depends on it",
+    ("drivers/sg/order.c", "smqsg_order_enter"): "a count; no other data depends on it",
+    ("drivers/sg/order.c", "smqsg_order_number"): "an address; who reads the memory depends on it",
     ("drivers/sg/depth.c", "smqsg_inflight_own"): "orders two sums, of which one may be too high",
     ("drivers/sg/slot.h", "smqsg_slot_try"): "a lock of one byte",
     ("drivers/sg/slot.h", "smqsg_slot_give_back"): "a lock of one byte",

@@ -28,6 +28,13 @@ LAYOUT = {
                           "sense 16"),
     "smq_sg_run": (16, "slot 0, buffer 4, flags 6, lba 8"),
     "smq_sg_batch": (16, "list 0, count 8, flags 12"),
+    "smq_sg_timed_entry": (40, "run 0, due 16, number 24, after 28, inflight 32, file 34,"
+                               "reserved 36"),
+    "smq_sg_timed_result": (32, "issued 0, ended 8, result 16, resid 20, sense_key 24, asc 25,"
+                                "ascq 26, reserved0 27, reserved 28"),
+    "smq_sg_timed": (88, "entries 0, results 8, files 16, start 24, max_past 32, spun 40,"
+                         "nr_files 48, spin 52, done 56, index 60, field 64, flags 68,"
+                         "reserved 72"),
     "smq_sg_run_batch": (32, "batch 0, failed 16, field 20, reserved 24"),
     "smq_sg_cancel": (32, "slot 0, flags 4, cancelled 8, field 12, reserved 16"),
     "smq_sg_uring_cmd": (80, "request 0, request_len 8, protocol 12, subprotocol 16,"

@@ -251,7 +251,7 @@ def test_read_only_memory_is_lent_only_for_data_out(file):
 
 
 BATCHES = [((0, 0, 0), Field.COUNT), ((0, MAX_SLOTS + 1, 0), Field.COUNT),
-           ((0, 1, 4), Field.FLAGS), ((0, 1, BATCH_RANGE | BATCH_RUNS), Field.FLAGS),
+           ((0, 1, 8), Field.FLAGS), ((0, 1, BATCH_RANGE | BATCH_RUNS), Field.FLAGS),
            ((64, 1, BATCH_RANGE), Field.LIST), ((0, 65, BATCH_RANGE), Field.COUNT),
            (((1 << 64) - 1, 2, BATCH_RANGE), Field.LIST), ((1 << 32, 1, BATCH_RANGE), Field.LIST)]
 

@@ -81,6 +81,14 @@ static const char * const fields[] = {
 	[SMQ_SG_FIELD_COUNT] = "count",
 	[SMQ_SG_FIELD_LIST] = "list",
 	[SMQ_SG_FIELD_SLOT] = "slot",
+	[SMQ_SG_FIELD_LBA] = "lba",
+	[SMQ_SG_FIELD_FILES] = "files",
+	[SMQ_SG_FIELD_START] = "start",
+	[SMQ_SG_FIELD_SPIN] = "spin",
+	[SMQ_SG_FIELD_DUE] = "due",
+	[SMQ_SG_FIELD_NUMBER] = "number",
+	[SMQ_SG_FIELD_AFTER] = "after",
+	[SMQ_SG_FIELD_FILE] = "file",
 };
 
 const char *smq_field_name(unsigned int field)

@@ -71,6 +71,16 @@
 #define SMQ_SG_MAX_BUFFER	0x40000000U
 /* Commands of one batch. */
 #define SMQ_SG_MAX_BATCH	SMQ_SG_MAX_SLOTS
+/* Entries of one timed batch. */
+#define SMQ_SG_MAX_TIMED	65536
+/* Files of one timed batch. */
+#define SMQ_SG_MAX_FILES	1024
+/* Nanoseconds for which a timed batch spins rather than sleeps, before each entry. */
+#define SMQ_SG_MAX_SPIN		1000000
+/*
+ * Numbers of a file's timed batches that may be waited for at a time, see smq_sg_timed_entry.after.
+ */
+#define SMQ_SG_TIMED_WINDOW	65536
 
 /*
  * smq_sg_info.features: what this module can do with this device. Later modules may add bits; a bit
@@ -85,6 +95,8 @@
 #define SMQ_SG_FEATURE_POLLED	0x2ULL
 /* SMQ_SG_CANCEL. */
 #define SMQ_SG_FEATURE_CANCEL	0x4ULL
+/* SMQ_SG_BATCH_TIMED. */
+#define SMQ_SG_FEATURE_TIMED	0x8ULL
 
 /*
  * A field of a structure below. A call that fails because of one field writes that field's number
@@ -110,6 +122,14 @@ enum smq_sg_field {
 	SMQ_SG_FIELD_COUNT = 15,
 	SMQ_SG_FIELD_LIST = 16,
 	SMQ_SG_FIELD_SLOT = 17,
+	SMQ_SG_FIELD_LBA = 18,
+	SMQ_SG_FIELD_FILES = 19,
+	SMQ_SG_FIELD_START = 20,
+	SMQ_SG_FIELD_SPIN = 21,
+	SMQ_SG_FIELD_DUE = 22,
+	SMQ_SG_FIELD_NUMBER = 23,
+	SMQ_SG_FIELD_AFTER = 24,
+	SMQ_SG_FIELD_FILE = 25,
 };
 
 /**
@@ -391,6 +411,132 @@ struct smq_sg_batch {
 #define SMQ_SG_BATCH_RANGE	1U
 /* @list is the address of @count struct smq_sg_run. */
 #define SMQ_SG_BATCH_RUNS	2U
+/* A timed batch: @list is the address of struct smq_sg_timed, @count 1 to SMQ_SG_MAX_TIMED. */
+#define SMQ_SG_BATCH_TIMED	4U
+
+/**
+ * struct smq_sg_timed_entry - a command of a timed batch, or a wait
+ * @run: the slot to run, with SMQ_SG_RUN_* and SMQ_SG_TIMED_* in its flags
+ * @due: nanoseconds from smq_sg_timed.start at which it is due; not below that of the entry before
+ * @number: with SMQ_SG_TIMED_NUMBER: the entry's number, at least 1; else 0. Numbers are unique
+ *	among all timed batches of the file for as long as it is open, and ascend within a batch
+ * @after: with SMQ_SG_TIMED_AFTER: the number of an entry that must have ended before this one is
+ *	sent, of this or another timed batch of the file; lower than @number. Else 0. If an entry
+ *	has ended whose number is higher by a multiple of SMQ_SG_TIMED_WINDOW, @after counts as
+ *	ended, too
+ * @inflight: not sent while this many commands or more are in flight, of those of all timed batches
+ *	of the file that have an entry with @inflight above 0; 0: no limit
+ * @file: index in smq_sg_timed.files of the file whose slot is run; 0 if there are no files
+ * @reserved: 0
+ *
+ * Entries are sent strictly in the order of the list. An entry is sent when it is due, its
+ * condition @after holds, fewer than @inflight commands are in flight, and its slot is not in
+ * flight; those behind it wait meanwhile.
+ */
+struct smq_sg_timed_entry {
+	struct smq_sg_run run;
+	__u64 due;
+	__u32 number;
+	__u32 after;
+	__u16 inflight;
+	__u16 file;
+	__u32 reserved;
+};
+
+/* @number is valid. */
+#define SMQ_SG_TIMED_NUMBER	0x100U
+/* @after is valid; needs SMQ_SG_TIMED_NUMBER. */
+#define SMQ_SG_TIMED_AFTER	0x200U
+/* No command: the entry only waits, and ends when it would be sent. All else in @run is 0. */
+#define SMQ_SG_TIMED_NOTHING	0x400U
+
+/**
+ * struct smq_sg_timed_result - how an entry of a timed batch ended
+ * @issued: nanoseconds from smq_sg_timed.start at which the command was sent, or the entry has
+ *	ended without that
+ * @ended: nanoseconds from smq_sg_timed.start at which it has ended
+ * @result: as smq_sg_status.result; 0 for an entry without a command
+ * @resid: as smq_sg_status.resid
+ * @sense_key: likewise
+ * @asc: likewise
+ * @ascq: likewise
+ * @reserved0: 0
+ * @reserved: 0
+ *
+ * Written by the time that the batch ends. If a signal ended SMQ_SG_RUN, commands that were in
+ * flight then have no result: it stays as it was.
+ */
+struct smq_sg_timed_result {
+	__u64 issued;
+	__u64 ended;
+	__s32 result;
+	__u32 resid;
+	__u8  sense_key;
+	__u8  asc;
+	__u8  ascq;
+	__u8  reserved0;
+	__u32 reserved;
+};
+
+/**
+ * struct smq_sg_timed - runs slots at given times
+ * @entries: in: address of smq_sg_batch.count struct smq_sg_timed_entry, which are read once
+ * @results: in: address of as many struct smq_sg_timed_result; 0: no results, which takes less time
+ * @files: in: address of @nr_files descriptors (__s32) of nodes, which entries name by their index
+ * @start: in: the time from which all times count, in nanoseconds of CLOCK_MONOTONIC; 0: now. out:
+ *	that time
+ * @max_past: in: how far in the past the first entry may be due when the call begins, in
+ *	nanoseconds
+ * @spun: out: nanoseconds for which the batch has spun
+ * @nr_files: in: up to SMQ_SG_MAX_FILES; 0: all entries run slots of the file itself
+ * @spin: in: for how many nanoseconds at most to spin rather than sleep before an entry, up to
+ *	SMQ_SG_MAX_SPIN: the CPU is busy meanwhile, but the entry is sent sooner
+ * @done: out: how many entries were sent, have ended unsent, or were passed
+ * @index: out: the entry at fault, if @field is not SMQ_SG_FIELD_NONE
+ * @field: out: the field at fault, enum smq_sg_field: of that entry, or of this structure for
+ *	RESERVED, FILES, START and SPIN; then @index is smq_sg_batch.count
+ * @flags: in: 0
+ * @reserved: in: 0
+ *
+ * A batch with SMQ_SG_BATCH_TIMED, whose caller sends each entry when it is due: with SMQ_SG_RUN
+ * the caller itself, with SMQ_SG_URING_BATCH a worker of io_uring, of which a ring has only a few.
+ * It sleeps between entries and when it has to wait. All entries are checked before the first is
+ * sent.
+ *
+ * Batches may be submitted from several threads, each on a CPU of its own, with the same @start on
+ * the same file. Then @after and @inflight hold across them. A load that is longer than a batch is
+ * a chain of batches. A batch ends when all of its commands have ended; to begin the next one
+ * without a pause, submit it earlier from another thread or as another SQE.
+ *
+ * The errors of struct smq_sg_batch, and: EBADF: a descriptor is no open node. EINVAL: @due is
+ * before that of the entry before, so large that the time overflows, or more than @max_past in the
+ * past; @after is not lower than @number; @number is not above that of the entry before.
+ * EOPNOTSUPP: the ring is polled. For a slot: EINVAL, ENODATA, EOPNOTSUPP, ERANGE as described at
+ * struct smq_sg_run; a slot that changes meanwhile, and all else that can be wrong with a slot or
+ * buffer, is the result of that entry. EPERM: also if the slots of another file belong to other
+ * credentials.
+ *
+ * smq_sg_cancel.cancelled counts a timed batch as one, and once more if one of its commands waits
+ * for a place in the queue depth of the same device. The cancellation takes up to 100 ms. The
+ * removal of the device of the file that the batch was submitted on ends the batch likewise, with
+ * ENODEV; that of another device only its own commands. Entries that were not sent for such reasons
+ * are counted as failed.
+ */
+struct smq_sg_timed {
+	__u64 entries;
+	__u64 results;
+	__u64 files;
+	__u64 start;
+	__u64 max_past;
+	__u64 spun;
+	__u32 nr_files;
+	__u32 spin;
+	__u32 done;
+	__u32 index;
+	__u32 field;
+	__u32 flags;
+	__u64 reserved[2];
+};
 
 /**
  * struct smq_sg_run_batch - a batch without io_uring

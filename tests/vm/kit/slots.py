@@ -18,18 +18,18 @@ NONE, IN, OUT = 0, 1, 2
 READONLY = 1
 RUN_LBA, RUN_BUFFER = 1, 2
 HELD = 1
-FEATURE_HELD, FEATURE_POLLED, FEATURE_CANCEL = 1, 2, 4
+FEATURE_HELD, FEATURE_POLLED, FEATURE_CANCEL, FEATURE_TIMED = 1, 2, 4, 8
 CANCEL_SLOT = 1
-BATCH_RANGE, BATCH_RUNS = 1, 2
+BATCH_RANGE, BATCH_RUNS, BATCH_TIMED = 1, 2, 4
 RESULT_SENSE, RESULT_SHORT = 0x10000, 0x20000
 
 # enum smq_sg_field.
 Field = enum.IntEnum("Field", (
     "NONE RESERVED FLAGS SLOTS SENSE_SIZE HELD_SHARE ADDRESS LENGTH INDEX CDB CDB_LEN DIRECTION "
-    "BUFFER OFFSET FIRST COUNT LIST SLOT"), start=0)
+    "BUFFER OFFSET FIRST COUNT LIST SLOT LBA FILES START SPIN DUE NUMBER AFTER FILE"), start=0)
 
 
-def _fields(text: str) -> list:
+def fields(text: str) -> list:
     """Converts "u32 a, u64 b[2]" to _fields_ of a structure."""
     types = {"u8": ctypes.c_uint8, "u16": ctypes.c_uint16, "u32": ctypes.c_uint32,
              "u64": ctypes.c_uint64}
@@ -43,44 +43,44 @@ def _fields(text: str) -> list:
 
 class Info(ctypes.Structure):
     """struct smq_sg_info."""
-    _fields_ = _fields("u64 features, u32 slots, u32 depth, u32 max_transfer, u32 max_segments,"
-                       "u32 alignment, u32 slot_bytes, u32 max_waiting, u32 max_held,"
-                       "u32 reserved[22]")
+    _fields_ = fields("u64 features, u32 slots, u32 depth, u32 max_transfer, u32 max_segments,"
+                      "u32 alignment, u32 slot_bytes, u32 max_waiting, u32 max_held,"
+                      "u32 reserved[22]")
 
 
 class Setup(ctypes.Structure):
     """struct smq_sg_setup."""
-    _fields_ = _fields("u32 slots, u32 sense_size, u32 flags, u32 status_stride,"
-                       "u64 status_size, u64 status_offset, u32 held_share,"
-                       "u32 field, u64 reserved[3]")
+    _fields_ = fields("u32 slots, u32 sense_size, u32 flags, u32 status_stride,"
+                      "u64 status_size, u64 status_offset, u32 held_share,"
+                      "u32 field, u64 reserved[3]")
 
 
 class Buffer(ctypes.Structure):
     """struct smq_sg_buffer."""
-    _fields_ = _fields("u64 address, u64 length, u32 index, u32 flags, u32 field, u32 reserved0,"
-                       "u64 reserved")
+    _fields_ = fields("u64 address, u64 length, u32 index, u32 flags, u32 field, u32 reserved0,"
+                      "u64 reserved")
 
 
 class Slot(ctypes.Structure):
     """struct smq_sg_slot."""
-    _fields_ = _fields("u8 cdb[32], u8 cdb_len, u8 direction, u16 buffer, u32 length,"
-                       "u64 offset, u32 timeout_ms, u32 flags, u64 reserved")
+    _fields_ = fields("u8 cdb[32], u8 cdb_len, u8 direction, u16 buffer, u32 length,"
+                      "u64 offset, u32 timeout_ms, u32 flags, u64 reserved")
 
 
 class Prepare(ctypes.Structure):
     """struct smq_sg_prepare."""
-    _fields_ = _fields("u64 slots, u32 first, u32 count, u32 flags, u32 done, u32 field,"
-                       "u32 reserved0, u64 reserved")
+    _fields_ = fields("u64 slots, u32 first, u32 count, u32 flags, u32 done, u32 field,"
+                      "u32 reserved0, u64 reserved")
 
 
 class RunBatch(ctypes.Structure):
     """struct smq_sg_run_batch."""
-    _fields_ = _fields("u64 list, u32 count, u32 flags, u32 failed, u32 field, u32 reserved[2]")
+    _fields_ = fields("u64 list, u32 count, u32 flags, u32 failed, u32 field, u32 reserved[2]")
 
 
 class Cancel(ctypes.Structure):
     """struct smq_sg_cancel."""
-    _fields_ = _fields("u32 slot, u32 flags, u32 cancelled, u32 field, u64 reserved[2]")
+    _fields_ = fields("u32 slot, u32 flags, u32 cancelled, u32 field, u64 reserved[2]")
 
 
 def _code(direction: int, number: int, size: int) -> int:

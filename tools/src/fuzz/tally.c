@@ -155,7 +155,7 @@ unsigned long failures(void)
 void tally_field(enum op op, int result, uint32_t field)
 {
 	tally(op, result);
-	if (field > SMQ_SG_FIELD_SLOT || (field && result >= 0))
+	if (field > SMQ_SG_FIELD_FILE || (field && result >= 0))
 		report("a call that ended with %d names field %u", result, field);
 }
 

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the timed batches of a file wait for: entries that have ended, and commands in flight.
+ */
+#ifndef SMQSG_ORDER_H
+#define SMQSG_ORDER_H
+
+#include <linux/atomic.h>
+#include <linux/types.h>
+#include <linux/wait.h>
+#include <uapi/scsi/smq_sg.h>
+
+/**
+ * struct smqsg_fd_order - order of the timed batches that were submitted on a file
+ * @ended: for each remainder of a division by SMQ_SG_TIMED_WINDOW the highest number of an entry
+ *	that has ended. NULL until a batch has numbers. Elements are read and written without a lock
+ * @inflight: how many commands are in flight of batches that limit their number. Atomic: commands
+ *	end on any CPU
+ * @runs: how many batches are being sent; atomic for the same reason
+ * @wait: callers that wait for one of the above, or for a slot of their batch
+ *
+ * Lives in the file, which a timed batch keeps open.
+ */
+struct smqsg_fd_order {
+	u32 *ended;
+	atomic_t inflight;
+	atomic_t runs;
+	wait_queue_head_t wait;
+};
+
+struct smqsg_timed_io;
+
+void smqsg_order_init(struct smqsg_fd_order *order);
+int smqsg_order_number(struct smqsg_fd_order *order);
+bool smqsg_order_holds_back(const struct smqsg_fd_order *order,
+			    const struct smq_sg_timed_entry *entry);
+bool smqsg_order_enter(struct smqsg_fd_order *order, unsigned int limit);
+void smqsg_order_mark(struct smqsg_fd_order *order, u32 number);
+void smqsg_order_ended(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result);
+void smqsg_order_exit(struct smqsg_fd_order *order);
+
+/* Whether an entry has to wait for others, of any batch of the file. Any context. */
+static inline bool smqsg_order_holds(const struct smqsg_fd_order *order,
+				     const struct smq_sg_timed_entry *entry)
+{
+	return entry->after | entry->inflight && smqsg_order_holds_back(order, entry);
+}
+
+#endif /* SMQSG_ORDER_H */

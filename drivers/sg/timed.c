@@ -1,0 +1,723 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Timed batches: the caller sends each entry when it is due. It sleeps or spins in between.
+ */
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/blkdev.h>
+#include <linux/file.h>
+#include <linux/freezer.h>
+#include <linux/hrtimer.h>
+#include <linux/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/timekeeping.h>
+#include <linux/uaccess.h>
+
+#include "batch.h"
+#include "issue.h"
+#include "refuse.h"
+#include "timed.h"
+
+/* A caller that sleeps until an entry is due checks at this interval whether it has to stop. */
+#define SMQSG_TIMED_LOOK	(100 * NSEC_PER_MSEC)
+/* The same while it waits for others: a slot may be in flight for code that does not wake it. */
+#define SMQSG_TIMED_BLOCKED	(10 * NSEC_PER_MSEC)
+/* After this many entries without a wait the doorbell rings, and the caller checks likewise. */
+#define SMQSG_TIMED_COURTESY	32
+
+#define SMQSG_TIMED_RUN		(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER)
+#define SMQSG_TIMED_FLAGS	(SMQSG_TIMED_RUN | SMQ_SG_TIMED_NUMBER | SMQ_SG_TIMED_AFTER | \
+				 SMQ_SG_TIMED_NOTHING)
+
+/**
+ * struct smqsg_timed - a timed batch
+ * @batch: the batch, whose @elements this is
+ * @arg: the caller's structure, in memory that only the kernel writes
+ * @user: where the caller's structure is
+ * @now: the clock when it was last read
+ * @cancels: value of smqsg_fd_wait.cancels when the batch began
+ * @count: number of entries
+ * @at: number of entries that were sent, or ended unsent
+ * @limits: the batch has entries with a limit of commands in flight
+ * @fault: results could not be written
+ * @again: commands that have ended, for the next entries
+ * @wait: in smqsg_fd_order.wait while the next entry has to wait for others
+ * @entries: a copy of the caller's entries
+ *
+ * Used by the caller alone; @entries, @at and @batch also by smqsg_timed_wake().
+ */
+struct smqsg_timed {
+	struct smqsg_batch *batch;
+	struct smq_sg_timed arg;
+	struct smq_sg_timed __user *user;
+	u64 now;
+	unsigned int cancels;
+	u32 count;
+	u32 at;
+	bool limits;
+	bool fault;
+	struct llist_node *again;
+	struct wait_queue_entry wait;
+	struct smq_sg_timed_entry entries[];
+};
+
+/* The file whose slot an entry runs. */
+static struct smqsg_fd *smqsg_timed_fd(const struct smqsg_timed *timed,
+				       const struct smq_sg_timed_entry *entry)
+{
+	return timed->batch->files[entry->file]->private_data;
+}
+
+static int smqsg_timed_check_head(struct smq_sg_timed *arg)
+{
+	u32 *field = &arg->field;
+
+	if (memchr_inv(arg->reserved, 0, sizeof(arg->reserved)))
+		return smqsg_refuse(field, RESERVED, -EINVAL, "timed: reserved must be 0");
+	if (arg->flags)
+		return smqsg_refuse(field, FLAGS, -EINVAL, "timed flags %#x: 0", arg->flags);
+	if (arg->nr_files > SMQ_SG_MAX_FILES)
+		return smqsg_refuse(field, FILES, -EINVAL, "timed nr_files %u: up to %u",
+				    arg->nr_files, SMQ_SG_MAX_FILES);
+	if (!arg->nr_files && arg->files)
+		return smqsg_refuse(field, FILES, -EINVAL, "timed files: 0 without nr_files");
+	if (arg->start > KTIME_MAX)
+		return smqsg_refuse(field, START, -EINVAL, "timed start %llu: too late",
+				    arg->start);
+	if (arg->spin > SMQ_SG_MAX_SPIN)
+		return smqsg_refuse(field, SPIN, -EINVAL, "timed spin %u: up to %u", arg->spin,
+				    SMQ_SG_MAX_SPIN);
+	return 0;
+}
+
+/* Gets references to the files that the entries name. */
+static int smqsg_timed_get_files(struct smqsg_timed *timed)
+{
+	const s32 __user *user = u64_to_user_ptr(timed->arg.files);
+	struct smqsg_batch *batch = timed->batch;
+	struct smqsg_fd *fd;
+	struct file *file;
+	s32 number;
+
+	if (!timed->arg.nr_files)
+		batch->files[batch->nr_files++] = get_file(batch->fd->file);
+	while (batch->nr_files < timed->arg.nr_files) {
+		if (get_user(number, &user[batch->nr_files]))
+			return -EFAULT;
+		file = fget(number);
+		if (file && file->f_op != batch->fd->file->f_op) {
+			fput(file);
+			file = NULL;
+		}
+		if (!file)
+			return smqsg_refuse(&timed->arg.field, FILES, -EBADF,
+					    "timed file %d: not an open node", number);
+		batch->files[batch->nr_files++] = file;
+		fd = file->private_data;
+		if (!smqsg_may_run(&fd->owner))
+			return smqsg_refuse(&timed->arg.field, FILES, -EPERM,
+					    "timed file %d: its slots belong to others", number);
+	}
+	return 0;
+}
+
+/* Checks an entry that has more than a slot and an LBA. @last: as for smqsg_timed_check_entry(). */
+static noinline int smqsg_timed_check_more(struct smqsg_timed *timed,
+					   const struct smq_sg_timed_entry *entry, u32 *last)
+{
+	u32 *field = &timed->arg.field, flags = entry->run.flags;
+
+	if (entry->reserved)
+		return smqsg_refuse(field, RESERVED, -EINVAL, "timed entry: reserved must be 0");
+	if (flags & ~SMQSG_TIMED_FLAGS ||
+	    (flags & SMQ_SG_TIMED_NOTHING && flags & SMQSG_TIMED_RUN) ||
+	    (flags & SMQ_SG_TIMED_AFTER && !(flags & SMQ_SG_TIMED_NUMBER)))
+		return smqsg_refuse(field, FLAGS, -EINVAL, "timed entry's flags %#x: these not",
+				    flags);
+	if (flags & SMQ_SG_TIMED_NUMBER ? entry->number <= *last : entry->number)
+		return smqsg_refuse(field, NUMBER, -EINVAL, "timed number %u: last %u, or no flag",
+				    entry->number, *last);
+	if (flags & SMQ_SG_TIMED_AFTER ? entry->after - 1 >= entry->number - 1 : entry->after)
+		return smqsg_refuse(field, AFTER, -EINVAL, "timed after %u: below %u, or no flag",
+				    entry->after, entry->number);
+	if (entry->run.buffer && !(flags & SMQ_SG_RUN_BUFFER))
+		return smqsg_refuse(field, BUFFER, -EINVAL, "timed buffer: 0 without its flag");
+	if (entry->run.slot && flags & SMQ_SG_TIMED_NOTHING)
+		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot: 0 without a command");
+	*last = max(*last, entry->number);
+	timed->limits |= entry->inflight;
+	return 0;
+}
+
+/* Checks the slot of an entry. Sending checks again: the slot may be filled anew meanwhile. */
+static __always_inline int smqsg_timed_check_slot(struct smqsg_timed *timed,
+						  const struct smq_sg_timed_entry *entry)
+{
+	const struct smq_sg_run *run = &entry->run;
+	u32 *field = &timed->arg.field, number = run->slot;
+	const struct smqsg_slot *slot;
+	int ret;
+
+	slot = smqsg_slot_find(smqsg_timed_fd(timed, entry), &number);
+	if (unlikely(!slot))
+		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot %u: no such slot", number);
+	if (unlikely(!READ_ONCE(slot->cdb_len)))
+		return smqsg_refuse(field, SLOT, -ENODATA, "timed slot %u: empty", number);
+	if (!(run->flags & SMQ_SG_RUN_LBA))
+		return 0;
+	ret = smqsg_lba_fits(READ_ONCE(slot->lba_bits), run->lba);
+	return likely(!ret) ? 0 : smqsg_refuse(field, LBA, ret, "timed lba %llu: slot %u", run->lba,
+					       number);
+}
+
+/*
+ * Checks an entry. @due: bounds of when it is due, of which the first becomes its own; @last: the
+ * highest number before it, updated.
+ */
+static __always_inline int smqsg_timed_check_entry(struct smqsg_timed *timed,
+						   const struct smq_sg_timed_entry *entry,
+						   u64 due[2], u32 *last)
+{
+	u32 *field = &timed->arg.field, flags = entry->run.flags;
+	int ret;
+
+	if (unlikely(flags & ~SMQ_SG_RUN_LBA || entry->run.buffer | entry->number | entry->after |
+		     entry->inflight | entry->reserved)) {
+		ret = smqsg_timed_check_more(timed, entry, last);
+		if (ret)
+			return ret;
+	}
+	if (unlikely(entry->due < due[0] || entry->due > due[1]))
+		return smqsg_refuse(field, DUE, -EINVAL, "timed due %llu: %llu to %llu", entry->due,
+				    due[0], due[1]);
+	due[0] = entry->due;
+	if (unlikely(entry->file >= timed->batch->nr_files))
+		return smqsg_refuse(field, FILE, -EINVAL, "timed file %u: below %u",
+				    entry->file, timed->batch->nr_files);
+	if (unlikely(entry->run.lba) && !(flags & SMQ_SG_RUN_LBA))
+		return smqsg_refuse(field, LBA, -EINVAL, "timed lba: 0 without its flag");
+	return flags & SMQ_SG_TIMED_NOTHING ? 0 : smqsg_timed_check_slot(timed, entry);
+}
+
+static int smqsg_timed_check(struct smqsg_timed *timed)
+{
+	const struct smq_sg_timed_entry *entry, *end = timed->entries + timed->count;
+	struct smq_sg_timed *arg = &timed->arg;
+	u64 due[2], now = ktime_get_ns();
+	u32 last = 0;
+	int ret;
+
+	if (!arg->start)
+		arg->start = now;
+	/* The earliest time at which the first entry may be due. */
+	due[0] = now > arg->start ? now - arg->start : 0;
+	due[0] -= min(due[0], arg->max_past);
+	due[1] = KTIME_MAX - arg->start;
+	for (entry = timed->entries; entry < end; entry++) {
+		ret = smqsg_timed_check_entry(timed, entry, due, &last);
+		if (unlikely(ret)) {
+			arg->index = entry - timed->entries;
+			return ret;
+		}
+		cond_resched();
+	}
+	return last ? smqsg_order_number(&timed->batch->fd->order) : 0;
+}
+
+/* Allocates a batch's struct smqsg_timed, copies the caller's entries, and checks them. */
+static int smqsg_timed_load(struct smqsg_batch *batch, u32 count, const struct smq_sg_timed *arg)
+{
+	struct smqsg_timed *timed;
+	size_t size = struct_size(timed, entries, count);
+
+	timed = kvmalloc(size + max(arg->nr_files, 1U) * sizeof(*batch->files), GFP_KERNEL_ACCOUNT);
+	if (!timed)
+		return -ENOMEM;
+	*timed = (struct smqsg_timed) { .batch = batch, .arg = *arg, .count = count };
+	batch->elements = timed;
+	batch->files = (void *)timed + size;
+	if (copy_from_user(timed->entries, u64_to_user_ptr(arg->entries),
+			   array_size(count, sizeof(*timed->entries))))
+		return -EFAULT;
+	return smqsg_timed_get_files(timed) ?: smqsg_timed_check(timed);
+}
+
+/**
+ * smqsg_timed_start() - fills a timed batch from its caller's request
+ * @batch: the batch, with all that is common to batches
+ * @arg: the request, for which smqsg_batch_check() has returned 0
+ *
+ * Return: 0, or an errno as described at struct smq_sg_timed. Process context.
+ */
+int smqsg_timed_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
+{
+	struct smq_sg_timed __user *user = u64_to_user_ptr(arg->list);
+	struct smqsg_timed *timed;
+	struct smq_sg_timed head;
+	int ret;
+
+	if (copy_from_user(&head, user, sizeof(head)))
+		return -EFAULT;
+	head.spun = 0;
+	head.done = 0;
+	head.index = arg->count;
+	head.field = SMQ_SG_FIELD_NONE;
+	/* Its commands are not those of @batch->ios. */
+	batch->count = U32_MAX;
+	ret = smqsg_timed_check_head(&head);
+	if (!ret)
+		ret = smqsg_timed_load(batch, arg->count, &head);
+	timed = batch->elements == batch->few ? NULL : batch->elements;
+	if (ret && copy_to_user(user, timed ? &timed->arg : &head, sizeof(head)))
+		return -EFAULT;
+	if (ret)
+		return ret;
+	timed->user = user;
+	return 0;
+}
+
+/* Gives the caller the result of an entry. Process context, with no place reserved. */
+static void smqsg_timed_report(struct smqsg_timed *timed, u32 index,
+			       struct smq_sg_timed_result result)
+{
+	struct smq_sg_timed_result __user *user = u64_to_user_ptr(timed->arg.results);
+
+	if (copy_to_user(&user[index], &result, sizeof(result)))
+		timed->fault = true;
+}
+
+static noinline void smqsg_timed_report_all(struct smqsg_timed *timed, struct llist_node *node)
+{
+	const struct smqsg_timed_io *io;
+
+	for (; node; node = node->next) {
+		io = &llist_entry(node, struct smqsg_io, ended)->timed;
+		smqsg_timed_report(timed, io->index, io->result);
+	}
+}
+
+/* Gives the caller the results of commands that have ended. Returns the commands. */
+static __always_inline struct llist_node *smqsg_timed_reap(struct smqsg_timed *timed)
+{
+	struct llist_node *first = llist_del_all(&timed->batch->ended);
+
+	if (timed->arg.results)
+		smqsg_timed_report_all(timed, first);
+	return first;
+}
+
+/* Returns a command for an entry, if possible one that has ended; NULL if there is no memory. */
+static __always_inline struct smqsg_io *smqsg_timed_take(struct smqsg_timed *timed,
+							 struct smqsg_fd *fd)
+{
+	struct llist_node *node = timed->again;
+	struct smqsg_io *io;
+
+	if (!node && !llist_empty(&timed->batch->ended))
+		node = smqsg_timed_reap(timed);
+	if (likely(node)) {
+		io = llist_entry(node, struct smqsg_io, ended);
+		timed->again = node->next;
+		smqsg_slot_put_buffer(io);
+		if (likely(io->fd == fd))
+			return io;
+		smqsg_io_put(io);
+	}
+	io = smqsg_io_get(fd);
+	if (likely(io))
+		io->batch = timed->batch;
+	return io;
+}
+
+/* Ends an entry that has no command, or whose command was not sent. @error: 0, or an errno. */
+static void smqsg_timed_unsent(struct smqsg_timed *timed, u32 index, int error)
+{
+	const struct smq_sg_timed_entry *entry = &timed->entries[index];
+	u64 now = timed->arg.results ? ktime_get_ns() - timed->arg.start : 0;
+
+	if (error)
+		atomic_inc(&timed->batch->failed);
+	timed->batch->unsent++;
+	smqsg_order_mark(&timed->batch->fd->order, entry->number);
+	if (timed->arg.results)
+		smqsg_timed_report(timed, index, (struct smq_sg_timed_result) {
+			.issued = now, .ended = now, .result = error });
+}
+
+/* Keeps what only the request knows, before the slot's end gives request and slot back. */
+static noinline void smqsg_timed_note(struct smqsg_io *io, struct request *rq)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct smq_sg_timed_result *result = &io->timed.result;
+	struct scsi_sense_hdr sense;
+
+	result->ended = ktime_get_ns() - io->timed.start;
+	result->resid = scmd->resid_len;
+	if (likely(!scmd->result) ||
+	    !scsi_normalize_sense(scmd->sense_buffer, scmd->sense_len, &sense))
+		return;
+	result->sense_key = sense.sense_key;
+	result->asc = sense.asc;
+	result->ascq = sense.ascq;
+}
+
+/* smqsg_origin.good of timed entries. Any context. */
+static void smqsg_timed_good(struct smqsg_io *io, struct request *rq)
+{
+	if (io->timed.start)
+		smqsg_timed_note(io, rq);
+	smqsg_slot_good(io, rq);
+}
+
+/* smqsg_origin.end of timed entries. Any context. */
+static SMQ_END_IO(smqsg_timed_end, rq, error)
+{
+	struct smqsg_io *io = rq->end_io_data;
+
+	if (io->timed.start)
+		smqsg_timed_note(io, rq);
+	return smq_end_io_more(smqsg_slot_end, rq, error);
+}
+
+static const struct smqsg_origin smqsg_timed_origin = {
+	.fill = smqsg_slot_fill_request,
+	.good = smqsg_timed_good,
+	.end = smqsg_timed_end,
+};
+
+static __always_inline struct smqsg_send smqsg_timed_how(struct smqsg_io *io,
+							 struct smqsg_slot *slot,
+							 blk_mq_req_flags_t flags)
+{
+	if (io->timed.start)
+		io->timed.result.issued = ktime_get_ns() - io->timed.start;
+	return (struct smqsg_send) {
+		.opf = smqsg_slot_op(slot), .slot = slot, .varied = io->flags, .flags = flags };
+}
+
+/* Sends the command of a slot that is taken, with a place. Returns as smqsg_send_placed(). */
+static noinline int smqsg_timed_send_placed(struct smqsg_io *io, blk_mq_req_flags_t flags)
+{
+	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
+	const struct smqsg_send send = smqsg_timed_how(io, slot, flags);
+
+	return smqsg_send_placed(io, io->fd, &smqsg_timed_origin, &send);
+}
+
+static int smqsg_timed_send_granted(struct smqsg_io *io)
+{
+	int ret = smqsg_timed_send_placed(io, 0);
+
+	/* @io stays valid until its batch's caller, which waits for the grant, puts it back. */
+	io->timed.sent = !ret;
+	return ret;
+}
+
+/* smqsg_waiter.grant of a command that waits for a place or a tag. */
+static void smqsg_timed_grant(struct smqsg_waiter *waiter, int got)
+{
+	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
+	int ret = smqsg_io_granted(io, got, smqsg_timed_send_granted);
+
+	if (!ret && !io->timed.sent)
+		return;
+	io->timed.error = ret;
+	complete(&io->batch->caller.done);
+}
+
+/*
+ * Returns 0, or why the batch has to stop: -ENODEV, the device is gone; -ECANCELED, by
+ * SMQ_SG_CANCEL or a signal. Freezes the caller if need be.
+ */
+static int smqsg_timed_stopped(struct smqsg_timed *timed)
+{
+	struct smqsg_fd *fd = timed->batch->fd;
+
+	if (unlikely(signal_pending(current))) {
+		try_to_freeze();
+		if (smqsg_signalled()) {
+			timed->batch->cancelled = true;
+			return -ECANCELED;
+		}
+	}
+	if (unlikely(!READ_ONCE(fd->sg->sdev) || READ_ONCE(fd->sg->depth.claimed)))
+		return -ENODEV;
+	return unlikely(READ_ONCE(fd->wait.cancels) != timed->cancels) ? -ECANCELED : 0;
+}
+
+/* How the caller may sleep: after a signal that does not count, another sleep would end at once. */
+static unsigned int smqsg_timed_state(void)
+{
+	return signal_pending(current) ? TASK_KILLABLE : TASK_INTERRUPTIBLE;
+}
+
+/* Sleeps until a command that found no place or tag was sent. Returns 0, or why it was not. */
+static noinline int smqsg_timed_wait_place(struct smqsg_timed *timed, struct smqsg_io *io)
+{
+	struct completion *done = &timed->batch->caller.done;
+	const unsigned long look = nsecs_to_jiffies(SMQSG_TIMED_LOOK);
+	int ret;
+
+	io->timed.sent = false;
+	io->waiter.task = NULL;
+	io->waiter.waited = false;
+	io->waiter.stopped = false;
+	io->waiter.slot = SMQSG_NO_SLOT;
+	io->waiter.want = 1;
+	io->waiter.deadline = jiffies + SMQSG_TIMEOUT;
+	io->waiter.grant = smqsg_timed_grant;
+	ret = smqsg_wait(io->fd, &io->waiter);
+	if (ret)
+		return ret;
+	while ((smqsg_timed_state() == TASK_KILLABLE ?
+		wait_for_completion_killable_timeout(done, look) :
+		wait_for_completion_interruptible_timeout(done, look)) <= 0) {
+		ret = smqsg_timed_stopped(timed);
+		if (!ret)
+			continue;
+		if (smqsg_unwait(&io->waiter))
+			return ret;
+		/* smqsg_timed_grant() is being called, and the command waits for no tag again. */
+		wait_for_completion(done);
+		break;
+	}
+	return io->timed.error;
+}
+
+/* Sends a command whose slot is taken. Returns 0, or why it was not sent. */
+static __always_inline int smqsg_timed_send_taken(struct smqsg_timed *timed, struct smqsg_io *io,
+						  struct smqsg_slot *slot)
+{
+	const struct smqsg_send send = smqsg_timed_how(io, slot, BLK_MQ_REQ_NOWAIT);
+	struct smqsg_fd *fd = io->fd;
+	int ret;
+
+	if (smqsg_is_open(fd) &&
+	    likely(smqsg_send_own(io, fd, &smqsg_timed_origin, &send, false)))
+		return 0;
+	if (!smqsg_reserve(fd))
+		return smqsg_timed_wait_place(timed, io);
+	ret = smqsg_timed_send_placed(io, BLK_MQ_REQ_NOWAIT);
+	if (!ret)
+		return 0;
+	smqsg_unreserve(fd, 1);
+	return ret == -EAGAIN ? smqsg_timed_wait_place(timed, io) : ret;
+}
+
+/*
+ * Sends the command of an entry. Returns 0, or why it was not sent; -EBUSY: its slot is in flight,
+ * or too many commands are.
+ */
+static int smqsg_timed_send(struct smqsg_timed *timed, const struct smq_sg_timed_entry *entry)
+{
+	struct smqsg_fd_order *order = &timed->batch->fd->order;
+	struct smqsg_fd *fd = smqsg_timed_fd(timed, entry);
+	/* smqsg_timed_check_slot() has checked that it exists. */
+	u32 number = entry->run.slot, varied = 0;
+	struct smqsg_slot *slot = &fd->slots.array[number];
+	struct smqsg_io *io = smqsg_timed_take(timed, fd);
+	int ret;
+
+	if (unlikely(!io))
+		return -ENOMEM;
+	if (entry->run.flags & SMQSG_TIMED_RUN)
+		varied = smqsg_run_vary(io, entry->run.lba, entry->run.buffer,
+					entry->run.flags & SMQSG_TIMED_RUN);
+	ret = smqsg_slot_take(io, fd, slot, number, varied);
+	if (unlikely(ret))
+		goto out;
+	io->timed.index = timed->at;
+	io->timed.number = entry->number;
+	io->timed.counted = timed->limits;
+	io->timed.start = timed->arg.results ? timed->arg.start : 0;
+	if (timed->arg.results)
+		io->timed.result = (struct smq_sg_timed_result) { };
+	if (timed->limits && !smqsg_order_enter(order, entry->inflight)) {
+		ret = -EBUSY;
+		smqsg_slot_drop(io, 0);
+		goto out;
+	}
+	ret = smqsg_timed_send_taken(timed, io, slot);
+	if (likely(!ret))
+		return 0;
+	if (timed->limits)
+		atomic_dec(&order->inflight);
+	smqsg_slot_drop(io, ret);
+out:
+	smqsg_io_put(io);
+	return ret;
+}
+
+/* Whether the next entry has to wait for others, though it is due. Any context. */
+static bool smqsg_timed_blocked(const struct smqsg_timed *timed)
+{
+	const struct smq_sg_timed_entry *entry = &timed->entries[timed->at];
+
+	if (smqsg_order_holds(&timed->batch->fd->order, entry))
+		return true;
+	return !(entry->run.flags & SMQ_SG_TIMED_NOTHING) &&
+	       READ_ONCE(smqsg_timed_fd(timed, entry)->slots.busy[entry->run.slot]);
+}
+
+/* smqsg_timed.wait.func: wakes the caller only if its next entry need not wait any more. */
+static int smqsg_timed_wake(struct wait_queue_entry *wait, unsigned int mode, int flags, void *key)
+{
+	const struct smqsg_timed *timed = container_of(wait, struct smqsg_timed, wait);
+
+	return smqsg_timed_blocked(timed) ? 0 : autoremove_wake_function(wait, mode, flags, key);
+}
+
+/* Sleeps until @until, or until the next entry need not wait for others, if it is @due. */
+static void smqsg_timed_sleep(struct smqsg_timed *timed, ktime_t until, bool due)
+{
+	wait_queue_head_t *head = &timed->batch->fd->order.wait;
+
+	if (!due) {
+		set_current_state(smqsg_timed_state());
+		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+		return;
+	}
+	init_wait_entry(&timed->wait, 0);
+	timed->wait.func = smqsg_timed_wake;
+	prepare_to_wait(head, &timed->wait, smqsg_timed_state());
+	if (smqsg_timed_blocked(timed))
+		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+	finish_wait(head, &timed->wait);
+}
+
+/* Whether the next entry is due. Reads the clock only if it must. */
+static __always_inline bool smqsg_timed_due(struct smqsg_timed *timed)
+{
+	u64 due = timed->arg.start + timed->entries[timed->at].due;
+
+	if (timed->now < due)
+		timed->now = ktime_get_ns();
+	return timed->now >= due;
+}
+
+/* Waits until the next entry may be sent. Returns 0 or an errno. */
+static int smqsg_timed_wait(struct smqsg_timed *timed)
+{
+	u64 due = timed->arg.start + timed->entries[timed->at].due;
+	u64 before, end_spin, spin = timed->arg.spin;
+	int ret;
+
+	if (smqsg_timed_due(timed) && !smqsg_timed_blocked(timed))
+		return 0;
+	timed->now = ktime_get_ns();
+	/* A spin ends when the entry is due. If it then has to wait for others, one begins. */
+	end_spin = max(due, timed->now) + spin;
+	while (!smqsg_timed_due(timed) || smqsg_timed_blocked(timed)) {
+		ret = smqsg_timed_stopped(timed);
+		if (ret)
+			return ret;
+		smqsg_batch_put_back(smqsg_timed_reap(timed));
+		before = timed->now;
+		if (before < due && due - before > spin) {
+			smqsg_timed_sleep(timed, min(due - spin, before + SMQSG_TIMED_LOOK), false);
+		} else if (before >= due && before >= end_spin) {
+			smqsg_timed_sleep(timed, before + SMQSG_TIMED_BLOCKED, true);
+		} else {
+			cond_resched();
+			cpu_relax();
+			timed->now = ktime_get_ns();
+			timed->arg.spun += timed->now - before;
+			continue;
+		}
+		timed->now = ktime_get_ns();
+	}
+	return 0;
+}
+
+/* Ends the entries that were not sent, with an error. */
+static void smqsg_timed_refuse_rest(struct smqsg_timed *timed, int error)
+{
+	u32 i;
+
+	for (i = timed->at; i < timed->count; i++) {
+		const struct smq_sg_timed_entry *entry = &timed->entries[i];
+
+		if (!(entry->run.flags & SMQ_SG_TIMED_NOTHING))
+			smqsg_slot_refused(smqsg_timed_fd(timed, entry), entry->run.slot, error);
+		smqsg_timed_unsent(timed, i, error);
+		if (!(i % SMQSG_TIMED_COURTESY))
+			cond_resched();
+	}
+}
+
+/* Sends all entries, or until the batch has to stop. Returns 0, or why it stopped. */
+static int smqsg_timed_send_all(struct smqsg_timed *timed)
+{
+	struct blk_plug plug;
+	int ret = 0;
+
+	blk_start_plug(&plug);
+	while (timed->at < timed->count) {
+		const struct smq_sg_timed_entry *entry = &timed->entries[timed->at];
+
+		/* That the slot is free shows when it is taken. */
+		if (!smqsg_timed_due(timed) || ret == -EBUSY ||
+		    smqsg_order_holds(&timed->batch->fd->order, entry) ||
+		    !(timed->at % SMQSG_TIMED_COURTESY)) {
+			blk_finish_plug(&plug);
+			ret = smqsg_timed_wait(timed) ?: smqsg_timed_stopped(timed);
+			cond_resched();
+			blk_start_plug(&plug);
+			if (ret)
+				break;
+		}
+		if (!(entry->run.flags & SMQ_SG_TIMED_NOTHING))
+			ret = smqsg_timed_send(timed, entry);
+		if (ret == -EBUSY)
+			continue;
+		if (unlikely(ret || entry->run.flags & SMQ_SG_TIMED_NOTHING))
+			smqsg_timed_unsent(timed, timed->at, ret);
+		timed->at++;
+		/* It may have failed because the batch has to stop. */
+		ret = ret ? smqsg_timed_stopped(timed) : 0;
+		if (unlikely(ret))
+			break;
+	}
+	blk_finish_plug(&plug);
+	smqsg_batch_put_back(timed->again);
+	return ret;
+}
+
+/**
+ * smqsg_timed_begin() - sends the entries of a timed batch, each when it is due
+ * @batch: filled by smqsg_timed_start()
+ *
+ * Sleeps. Process context.
+ */
+void smqsg_timed_begin(struct smqsg_batch *batch)
+{
+	struct smqsg_timed *timed = batch->elements;
+	struct smqsg_fd *fd = batch->fd;
+	int ret;
+
+	atomic_inc(&fd->order.runs);
+	timed->cancels = READ_ONCE(fd->wait.cancels);
+	ret = smqsg_timed_send_all(timed);
+	atomic_dec(&fd->order.runs);
+	timed->arg.done = timed->at;
+	if (ret)
+		smqsg_timed_refuse_rest(timed, ret);
+	timed->arg.index = 0;
+	if (copy_to_user(timed->user, &timed->arg, sizeof(timed->arg)))
+		timed->fault = true;
+	smqsg_batch_drop_remaining(batch, batch->unsent + 1);
+}
+
+/**
+ * smqsg_timed_finish() - gives the caller the last results
+ * @batch: has ended
+ *
+ * Return: 0, or -EFAULT: not all results could be written. Process context.
+ */
+int smqsg_timed_finish(struct smqsg_batch *batch)
+{
+	struct smqsg_timed *timed = batch->elements;
+
+	smqsg_batch_put_back(smqsg_timed_reap(timed));
+	return timed->fault ? -EFAULT : 0;
+}
