@@ -29,9 +29,9 @@
 #define OP_READ_10	0x28
 #define OP_WRITE_10	0x2a
 
-enum path { RUN, RUN_LBA, BATCH, ADHOC, V4 };
+enum path { RUN, RUN_LBA, BATCH, ADHOC, V4, TIMED };
 
-static const char * const paths[] = { "run", "run-lba", "batch", "adhoc", "v4", NULL };
+static const char * const paths[] = { "run", "run-lba", "batch", "adhoc", "v4", "timed", NULL };
 
 static struct {
 	enum path path;
@@ -236,6 +236,34 @@ int run_v4(bool chunks, unsigned long count)
 	return err;
 }
 
+/* Timed batches whose entries are due at once, by ioctl; devices take turns. */
+static int run_timed(unsigned long count)
+{
+	static struct smq_sg_timed_entry entries[MAX_DEPTH];
+	unsigned long n, some;
+	unsigned int i;
+
+	for (i = 0; i < opt.batch; i++)
+		entries[i].run.slot = i % nr_slots;
+	for (n = 0; n < count; n += some) {
+		struct smq_sg_timed timed = { .entries = (uintptr_t)entries };
+		struct smq_sg_run_batch run = {
+			.batch.list = (uintptr_t)&timed,
+			.batch.flags = SMQ_SG_BATCH_TIMED,
+		};
+
+		some = count - n < opt.batch ? count - n : opt.batch;
+		run.batch.count = some;
+		if (ioctl(fds[n / opt.batch % nr_fds], SMQ_SG_RUN, &run))
+			return -errno;
+		if (run.failed && !jobs_may_fail())
+			return -EIO;
+		if (opt.runs.chunk)
+			jobs_batch_done(n + some);
+	}
+	return 0;
+}
+
 /* Reaps the completions; returns how many commands have ended, or an error. */
 static inline __attribute__((always_inline))
 int reap(enum path path)
@@ -329,6 +357,8 @@ static int run_commands(unsigned long count)
 		return run_path(BATCH, count);
 	case ADHOC:
 		return run_path(ADHOC, count);
+	case TIMED:
+		return run_timed(count);
 	default:
 		return opt.runs.chunk ? run_v4(true, count) : run_v4(false, count);
 	}

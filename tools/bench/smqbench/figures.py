@@ -33,6 +33,7 @@ PATHS = {
     "smq_sg_io": "smq_sg SG_IO", "smq_write_read": "smq_sg write() and read()",
     "smq_adhoc": "smq_sg ad hoc", "smq_adhoc_fixed": "smq_sg ad hoc, registered",
     "smq": "smq_sg prepared", "smq_batch": "smq_sg prepared, a batch per SQE",
+    "smq_timed": "smq_sg prepared, timed batches",
     "smq_lba": "smq_sg prepared, another LBA",
     "smq_poll": "smq_sg prepared, polled",
     "page_cache": "page cache", "fsync": "write and fsync", "direct": "O_DIRECT write",

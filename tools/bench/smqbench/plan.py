@@ -23,6 +23,7 @@ _PASSTHROUGH: dict[str, tuple[list[str], str]] = {
     "smq_adhoc_fixed": (["--path", "adhoc", "--registered"], "smqsg"),
     "smq": (["--path", "run"], "smqsg"),
     "smq_batch": (["--path", "batch"], "smqsg"),
+    "smq_timed": (["--path", "timed"], "smqsg"),
     "smq_lba": (["--path", "run-lba"], "smqsg"),
     "smq_poll": (["--path", "run", "--poll"], "smqsg"),
     "smq_batch_poll": (["--path", "batch", "--poll"], "smqsg"),
