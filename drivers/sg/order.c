@@ -68,17 +68,10 @@ bool smqsg_order_enter(struct smqsg_fd_order *order, unsigned int limit)
 	return true;
 }
 
-/* Wakes the callers whose next entry need not wait any more: wait_queue_entry.func decides. */
-static void smqsg_order_wake(struct smqsg_fd_order *order)
-{
-	if (unlikely(wq_has_sleeper(&order->wait)))
-		wake_up_all(&order->wait);
-}
-
-static void smqsg_order_set(struct smqsg_fd_order *order, u32 number)
+/* Notes that an entry with a number has ended. Any context. */
+void smqsg_order_set(struct smqsg_fd_order *order, u32 number)
 {
 	u32 *ended = &order->ended[number % SMQ_SG_TIMED_WINDOW];
-
 	u32 old = READ_ONCE(*ended);
 
 	/* Two numbers with the same remainder may end at a time. */
@@ -97,23 +90,7 @@ void smqsg_order_mark(struct smqsg_fd_order *order, u32 number)
 {
 	if (number)
 		smqsg_order_set(order, number);
-	smqsg_order_wake(order);
-}
-
-/**
- * smqsg_order_ended() - notes that a command of a timed batch has ended
- * @order: the file's
- * @io: the command
- * @result: as smq_sg_status.result
- *
- * Its slot's bit was cleared already. Any context.
- */
-void smqsg_order_ended(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result)
-{
-	io->result.result = result;
-	if (io->number)
-		smqsg_order_set(order, io->number);
-	if (io->counted)
-		atomic_dec(&order->inflight);
+	/* Pairs with prepare_to_wait() in smqsg_timed_sleep(). */
+	smp_mb();
 	smqsg_order_wake(order);
 }

@@ -35,9 +35,20 @@ int smqsg_order_number(struct smqsg_fd_order *order);
 bool smqsg_order_holds_back(const struct smqsg_fd_order *order,
 			    const struct smq_sg_timed_entry *entry);
 bool smqsg_order_enter(struct smqsg_fd_order *order, unsigned int limit);
+void smqsg_order_set(struct smqsg_fd_order *order, u32 number);
 void smqsg_order_mark(struct smqsg_fd_order *order, u32 number);
-void smqsg_order_ended(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result);
 void smqsg_order_exit(struct smqsg_fd_order *order);
+
+/*
+ * Wakes the callers whose next entry need not wait any more: wait_queue_entry.func decides. Any
+ * context.
+ */
+static inline void smqsg_order_wake(struct smqsg_fd_order *order)
+{
+	/* The caller has a full barrier between what they wait for and this. */
+	if (unlikely(waitqueue_active(&order->wait)))
+		wake_up_all(&order->wait);
+}
 
 /* Whether an entry has to wait for others, of any batch of the file. Any context. */
 static inline bool smqsg_order_holds(const struct smqsg_fd_order *order,

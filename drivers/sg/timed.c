@@ -24,6 +24,8 @@
 #define SMQSG_TIMED_BLOCKED	(10 * NSEC_PER_MSEC)
 /* After this many entries without a wait the doorbell rings, and the caller checks likewise. */
 #define SMQSG_TIMED_COURTESY	32
+/* How many entries are checked without a break. */
+#define SMQSG_TIMED_CHECKED	1024
 
 #define SMQSG_TIMED_RUN		(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER)
 #define SMQSG_TIMED_FLAGS	(SMQSG_TIMED_RUN | SMQ_SG_TIMED_NUMBER | SMQ_SG_TIMED_AFTER | \
@@ -38,7 +40,10 @@
  * @cancels: value of smqsg_fd_wait.cancels when the batch began
  * @count: number of entries
  * @at: number of entries that were sent, or ended unsent
+ * @only: the file of all entries, if they name none
  * @limits: the batch has entries with a limit of commands in flight
+ * @noted: the end of each command has more to do than to be counted: the caller wants results, or
+ *	entries have numbers or limits
  * @fault: results could not be written
  * @again: commands that have ended, for the next entries
  * @wait: in smqsg_fd_order.wait while the next entry has to wait for others
@@ -54,7 +59,9 @@ struct smqsg_timed {
 	unsigned int cancels;
 	u32 count;
 	u32 at;
+	struct smqsg_fd *only;
 	bool limits;
+	bool noted;
 	bool fault;
 	struct llist_node *again;
 	struct wait_queue_entry wait;
@@ -65,7 +72,7 @@ struct smqsg_timed {
 static struct smqsg_fd *smqsg_timed_fd(const struct smqsg_timed *timed,
 				       const struct smq_sg_timed_entry *entry)
 {
-	return timed->batch->files[entry->file]->private_data;
+	return timed->only ?: timed->batch->files[entry->file]->private_data;
 }
 
 static int smqsg_timed_check_head(struct smq_sg_timed *arg)
@@ -99,8 +106,10 @@ static int smqsg_timed_get_files(struct smqsg_timed *timed)
 	struct file *file;
 	s32 number;
 
-	if (!timed->arg.nr_files)
+	if (!timed->arg.nr_files) {
 		batch->files[batch->nr_files++] = get_file(batch->fd->file);
+		timed->only = batch->fd;
+	}
 	while (batch->nr_files < timed->arg.nr_files) {
 		if (get_user(number, &user[batch->nr_files]))
 			return -EFAULT;
@@ -146,33 +155,14 @@ static noinline int smqsg_timed_check_more(struct smqsg_timed *timed,
 		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot: 0 without a command");
 	*last = max(*last, entry->number);
 	timed->limits |= entry->inflight;
+	timed->noted |= entry->inflight | entry->number;
 	return 0;
 }
 
-/* Checks the slot of an entry. Sending checks again: the slot may be filled anew meanwhile. */
-static __always_inline int smqsg_timed_check_slot(struct smqsg_timed *timed,
-						  const struct smq_sg_timed_entry *entry)
-{
-	const struct smq_sg_run *run = &entry->run;
-	u32 *field = &timed->arg.field, number = run->slot;
-	const struct smqsg_slot *slot;
-	int ret;
-
-	slot = smqsg_slot_find(smqsg_timed_fd(timed, entry), &number);
-	if (unlikely(!slot))
-		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot %u: no such slot", number);
-	if (unlikely(!READ_ONCE(slot->cdb_len)))
-		return smqsg_refuse(field, SLOT, -ENODATA, "timed slot %u: empty", number);
-	if (!(run->flags & SMQ_SG_RUN_LBA))
-		return 0;
-	ret = smqsg_lba_fits(READ_ONCE(slot->lba_bits), run->lba);
-	return likely(!ret) ? 0 : smqsg_refuse(field, LBA, ret, "timed lba %llu: slot %u", run->lba,
-					       number);
-}
-
 /*
- * Checks an entry. @due: bounds of when it is due, of which the first becomes its own; @last: the
- * highest number before it, updated.
+ * Checks an entry, but for what its slot has: that may change until the entry is due. @due: bounds
+ * of when it is due, of which the first becomes its own; @last: the highest number before it,
+ * updated.
  */
 static __always_inline int smqsg_timed_check_entry(struct smqsg_timed *timed,
 						   const struct smq_sg_timed_entry *entry,
@@ -196,15 +186,18 @@ static __always_inline int smqsg_timed_check_entry(struct smqsg_timed *timed,
 				    entry->file, timed->batch->nr_files);
 	if (unlikely(entry->run.lba) && !(flags & SMQ_SG_RUN_LBA))
 		return smqsg_refuse(field, LBA, -EINVAL, "timed lba: 0 without its flag");
-	return flags & SMQ_SG_TIMED_NOTHING ? 0 : smqsg_timed_check_slot(timed, entry);
+	if (unlikely(entry->run.slot >= smqsg_slots(&smqsg_timed_fd(timed, entry)->slots)))
+		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot %u: no such slot",
+				    entry->run.slot);
+	return 0;
 }
 
 static int smqsg_timed_check(struct smqsg_timed *timed)
 {
-	const struct smq_sg_timed_entry *entry, *end = timed->entries + timed->count;
+	const struct smq_sg_timed_entry *entry = timed->entries;
 	struct smq_sg_timed *arg = &timed->arg;
 	u64 due[2], now = ktime_get_ns();
-	u32 last = 0;
+	u32 at, last = 0;
 	int ret;
 
 	if (!arg->start)
@@ -213,13 +206,14 @@ static int smqsg_timed_check(struct smqsg_timed *timed)
 	due[0] = now > arg->start ? now - arg->start : 0;
 	due[0] -= min(due[0], arg->max_past);
 	due[1] = KTIME_MAX - arg->start;
-	for (entry = timed->entries; entry < end; entry++) {
+	for (at = 0; at < timed->count; at++, entry++) {
 		ret = smqsg_timed_check_entry(timed, entry, due, &last);
 		if (unlikely(ret)) {
-			arg->index = entry - timed->entries;
+			arg->index = at;
 			return ret;
 		}
-		cond_resched();
+		if (!(at % SMQSG_TIMED_CHECKED))
+			cond_resched();
 	}
 	return last ? smqsg_order_number(&timed->batch->fd->order) : 0;
 }
@@ -233,7 +227,8 @@ static int smqsg_timed_load(struct smqsg_batch *batch, u32 count, const struct s
 	timed = kvmalloc(size + max(arg->nr_files, 1U) * sizeof(*batch->files), GFP_KERNEL_ACCOUNT);
 	if (!timed)
 		return -ENOMEM;
-	*timed = (struct smqsg_timed) { .batch = batch, .arg = *arg, .count = count };
+	*timed = (struct smqsg_timed) {
+		.batch = batch, .arg = *arg, .count = count, .noted = arg->results };
 	batch->elements = timed;
 	batch->files = (void *)timed + size;
 	if (copy_from_user(timed->entries, u64_to_user_ptr(arg->entries),
@@ -504,17 +499,30 @@ static __always_inline int smqsg_timed_send_taken(struct smqsg_timed *timed, str
 	return ret == -EAGAIN ? smqsg_timed_wait_place(timed, io) : ret;
 }
 
+/* Fills what the end of a command needs, if the batch is @noted. */
+static void smqsg_timed_fill(const struct smqsg_timed *timed, struct smqsg_io *io,
+			     const struct smq_sg_timed_entry *entry)
+{
+	io->timed = (struct smqsg_timed_io) {
+		.start = timed->arg.results ? timed->arg.start : 0,
+		.index = timed->at,
+		.number = entry->number,
+		.counted = timed->limits,
+	};
+}
+
 /*
  * Sends the command of an entry. Returns 0, or why it was not sent; -EBUSY: its slot is in flight,
  * or too many commands are.
  */
-static int smqsg_timed_send(struct smqsg_timed *timed, const struct smq_sg_timed_entry *entry)
+static __always_inline int smqsg_timed_send(struct smqsg_timed *timed,
+					    const struct smq_sg_timed_entry *entry)
 {
 	struct smqsg_fd_order *order = &timed->batch->fd->order;
 	struct smqsg_fd *fd = smqsg_timed_fd(timed, entry);
-	/* smqsg_timed_check_slot() has checked that it exists. */
 	u32 number = entry->run.slot, varied = 0;
-	struct smqsg_slot *slot = &fd->slots.array[number];
+	/* The check of the entry has shown that it exists. */
+	struct smqsg_slot *slot = smqsg_slot_find(fd, &number);
 	struct smqsg_io *io = smqsg_timed_take(timed, fd);
 	int ret;
 
@@ -526,12 +534,9 @@ static int smqsg_timed_send(struct smqsg_timed *timed, const struct smq_sg_timed
 	ret = smqsg_slot_take(io, fd, slot, number, varied);
 	if (unlikely(ret))
 		goto out;
-	io->timed.index = timed->at;
-	io->timed.number = entry->number;
-	io->timed.counted = timed->limits;
-	io->timed.start = timed->arg.results ? timed->arg.start : 0;
-	if (timed->arg.results)
-		io->timed.result = (struct smq_sg_timed_result) { };
+	io->timed.start = 0;
+	if (timed->noted)
+		smqsg_timed_fill(timed, io, entry);
 	if (timed->limits && !smqsg_order_enter(order, entry->inflight)) {
 		ret = -EBUSY;
 		smqsg_slot_drop(io, 0);
@@ -585,29 +590,32 @@ static void smqsg_timed_sleep(struct smqsg_timed *timed, ktime_t until, bool due
 	finish_wait(head, &timed->wait);
 }
 
-/* Whether the next entry is due. Reads the clock only if it must. */
-static __always_inline bool smqsg_timed_due(struct smqsg_timed *timed)
+/* Whether an entry is due. Reads the clock only if it must. */
+static __always_inline bool smqsg_timed_due(struct smqsg_timed *timed,
+					    const struct smq_sg_timed_entry *entry)
 {
-	u64 due = timed->arg.start + timed->entries[timed->at].due;
+	u64 due = timed->arg.start + entry->due;
 
-	if (timed->now < due)
-		timed->now = ktime_get_ns();
+	if (likely(timed->now >= due))
+		return true;
+	timed->now = ktime_get_ns();
 	return timed->now >= due;
 }
 
 /* Waits until the next entry may be sent. Returns 0 or an errno. */
 static int smqsg_timed_wait(struct smqsg_timed *timed)
 {
-	u64 due = timed->arg.start + timed->entries[timed->at].due;
+	const struct smq_sg_timed_entry *entry = &timed->entries[timed->at];
+	u64 due = timed->arg.start + entry->due;
 	u64 before, end_spin, spin = timed->arg.spin;
 	int ret;
 
-	if (smqsg_timed_due(timed) && !smqsg_timed_blocked(timed))
+	if (smqsg_timed_due(timed, entry) && !smqsg_timed_blocked(timed))
 		return 0;
 	timed->now = ktime_get_ns();
 	/* A spin ends when the entry is due. If it then has to wait for others, one begins. */
 	end_spin = max(due, timed->now) + spin;
-	while (!smqsg_timed_due(timed) || smqsg_timed_blocked(timed)) {
+	while (!smqsg_timed_due(timed, entry) || smqsg_timed_blocked(timed)) {
 		ret = smqsg_timed_stopped(timed);
 		if (ret)
 			return ret;
@@ -656,7 +664,7 @@ static int smqsg_timed_send_all(struct smqsg_timed *timed)
 		const struct smq_sg_timed_entry *entry = &timed->entries[timed->at];
 
 		/* That the slot is free shows when it is taken. */
-		if (!smqsg_timed_due(timed) || ret == -EBUSY ||
+		if (!smqsg_timed_due(timed, entry) || ret == -EBUSY ||
 		    smqsg_order_holds(&timed->batch->fd->order, entry) ||
 		    !(timed->at % SMQSG_TIMED_COURTESY)) {
 			blk_finish_plug(&plug);
@@ -666,13 +674,13 @@ static int smqsg_timed_send_all(struct smqsg_timed *timed)
 			if (ret)
 				break;
 		}
-		if (!(entry->run.flags & SMQ_SG_TIMED_NOTHING))
+		if (likely(!(entry->run.flags & SMQ_SG_TIMED_NOTHING))) {
 			ret = smqsg_timed_send(timed, entry);
-		if (ret == -EBUSY)
-			continue;
-		if (unlikely(ret || entry->run.flags & SMQ_SG_TIMED_NOTHING))
-			smqsg_timed_unsent(timed, timed->at, ret);
-		timed->at++;
+			timed->at += !ret;
+			if (likely(!ret) || ret == -EBUSY)
+				continue;
+		}
+		smqsg_timed_unsent(timed, timed->at++, ret);
 		/* It may have failed because the batch has to stop. */
 		ret = ret ? smqsg_timed_stopped(timed) : 0;
 		if (unlikely(ret))
@@ -695,6 +703,7 @@ void smqsg_timed_begin(struct smqsg_batch *batch)
 	struct smqsg_fd *fd = batch->fd;
 	int ret;
 
+	batch->noted = timed->noted;
 	atomic_inc(&fd->order.runs);
 	timed->cancels = READ_ONCE(fd->wait.cancels);
 	ret = smqsg_timed_send_all(timed);
