@@ -146,7 +146,7 @@ static unsigned int smqsg_cancel(struct smqsg_fd *fd, u32 slot)
 	spin_lock(&sg->lock);
 	if (slot == SMQSG_NO_SLOT) {
 		fd->wait.cancels++;
-		found = fd->wait.queued + atomic_read(&fd->order.runs);
+		found = fd->wait.queued + fd->order.runs;
 	} else {
 		found = smqsg_cancel_slot(fd, slot);
 	}

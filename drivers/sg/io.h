@@ -81,7 +81,6 @@ struct smqsg_adhoc {
  * @number: smq_sg_timed_entry.number, or 0
  * @error: why a command that waited was not sent, or 0
  * @counted: counted in smqsg_fd_order.inflight
- * @sent: a command that waited was sent
  * @result: the entry's result
  */
 struct smqsg_timed_io {
@@ -90,7 +89,6 @@ struct smqsg_timed_io {
 	u32 number;
 	int error;
 	bool counted;
-	bool sent;
 	struct smq_sg_timed_result result;
 };
 

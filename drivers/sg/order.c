@@ -45,7 +45,8 @@ bool smqsg_order_holds_back(const struct smqsg_fd_order *order,
 {
 	u32 after = entry->after;
 
-	if (after && READ_ONCE(order->ended[after % SMQ_SG_TIMED_WINDOW]) < after)
+	/* Pairs with smqsg_order_set(): the next command sees what the one before it has left. */
+	if (after && smp_load_acquire(&order->ended[after % SMQ_SG_TIMED_WINDOW]) < after)
 		return true;
 	return entry->inflight && atomic_read(&order->inflight) >= entry->inflight;
 }

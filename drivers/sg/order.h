@@ -16,7 +16,7 @@
  *	that has ended. NULL until a batch has numbers. Elements are read and written without a lock
  * @inflight: how many commands are in flight of batches that limit their number. Atomic: commands
  *	end on any CPU
- * @runs: how many batches are being sent; atomic for the same reason
+ * @runs: how many batches are being sent; under smqsg_dev.lock
  * @wait: callers that wait for one of the above, or for a slot of their batch
  *
  * Lives in the file, which a timed batch keeps open.
@@ -24,7 +24,7 @@
 struct smqsg_fd_order {
 	u32 *ended;
 	atomic_t inflight;
-	atomic_t runs;
+	unsigned int runs;
 	wait_queue_head_t wait;
 };
 

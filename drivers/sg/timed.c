@@ -165,8 +165,8 @@ static noinline int smqsg_timed_check_more(struct smqsg_timed *timed,
  * updated.
  */
 static __always_inline int smqsg_timed_check_entry(struct smqsg_timed *timed,
-						   const struct smq_sg_timed_entry *entry,
-						   u64 due[2], u32 *last)
+						   struct smq_sg_timed_entry *entry, u64 due[2],
+						   u32 *last)
 {
 	u32 *field = &timed->arg.field, flags = entry->run.flags;
 	int ret;
@@ -184,6 +184,7 @@ static __always_inline int smqsg_timed_check_entry(struct smqsg_timed *timed,
 	if (unlikely(entry->file >= timed->batch->nr_files))
 		return smqsg_refuse(field, FILE, -EINVAL, "timed file %u: below %u",
 				    entry->file, timed->batch->nr_files);
+	entry->file = array_index_nospec(entry->file, timed->batch->nr_files);
 	if (unlikely(entry->run.lba) && !(flags & SMQ_SG_RUN_LBA))
 		return smqsg_refuse(field, LBA, -EINVAL, "timed lba: 0 without its flag");
 	if (unlikely(entry->run.slot >= smqsg_slots(&smqsg_timed_fd(timed, entry)->slots)))
@@ -194,7 +195,7 @@ static __always_inline int smqsg_timed_check_entry(struct smqsg_timed *timed,
 
 static int smqsg_timed_check(struct smqsg_timed *timed)
 {
-	const struct smq_sg_timed_entry *entry = timed->entries;
+	struct smq_sg_timed_entry *entry = timed->entries;
 	struct smq_sg_timed *arg = &timed->arg;
 	u64 due[2], now = ktime_get_ns();
 	u32 at, last = 0;
@@ -328,7 +329,9 @@ static __always_inline struct smqsg_io *smqsg_timed_take(struct smqsg_timed *tim
 static void smqsg_timed_unsent(struct smqsg_timed *timed, u32 index, int error)
 {
 	const struct smq_sg_timed_entry *entry = &timed->entries[index];
-	u64 now = timed->arg.results ? ktime_get_ns() - timed->arg.start : 0;
+	u64 start = timed->arg.start;
+	/* It may end before the start. */
+	u64 now = timed->arg.results ? max(ktime_get_ns(), start) - start : 0;
 
 	if (error)
 		atomic_inc(&timed->batch->failed);
@@ -399,12 +402,20 @@ static noinline int smqsg_timed_send_placed(struct smqsg_io *io, blk_mq_req_flag
 	return smqsg_send_placed(io, io->fd, &smqsg_timed_origin, &send);
 }
 
+/* Wakes the caller, which sleeps in smqsg_timed_wait_place(); @io may be gone on return. */
+static void smqsg_timed_waited(struct smqsg_io *io, int error)
+{
+	io->timed.error = error;
+	complete(&io->batch->caller.done);
+}
+
 static int smqsg_timed_send_granted(struct smqsg_io *io)
 {
 	int ret = smqsg_timed_send_placed(io, 0);
 
-	/* @io stays valid until its batch's caller, which waits for the grant, puts it back. */
-	io->timed.sent = !ret;
+	/* Even if the command has ended, only the caller puts @io back. */
+	if (!ret)
+		smqsg_timed_waited(io, 0);
 	return ret;
 }
 
@@ -414,10 +425,9 @@ static void smqsg_timed_grant(struct smqsg_waiter *waiter, int got)
 	struct smqsg_io *io = container_of(waiter, struct smqsg_io, waiter);
 	int ret = smqsg_io_granted(io, got, smqsg_timed_send_granted);
 
-	if (!ret && !io->timed.sent)
-		return;
-	io->timed.error = ret;
-	complete(&io->batch->caller.done);
+	/* 0: sent, or it waits again, and another context may call this function. */
+	if (ret)
+		smqsg_timed_waited(io, ret);
 }
 
 /*
@@ -453,7 +463,6 @@ static noinline int smqsg_timed_wait_place(struct smqsg_timed *timed, struct smq
 	const unsigned long look = nsecs_to_jiffies(SMQSG_TIMED_LOOK);
 	int ret;
 
-	io->timed.sent = false;
 	io->waiter.task = NULL;
 	io->waiter.waited = false;
 	io->waiter.stopped = false;
@@ -526,8 +535,10 @@ static __always_inline int smqsg_timed_send(struct smqsg_timed *timed,
 	struct smqsg_io *io = smqsg_timed_take(timed, fd);
 	int ret;
 
-	if (unlikely(!io))
+	if (unlikely(!io)) {
+		smqsg_slot_refused(fd, number, -ENOMEM);
 		return -ENOMEM;
+	}
 	if (entry->run.flags & SMQSG_TIMED_RUN)
 		varied = smqsg_run_vary(io, entry->run.lba, entry->run.buffer,
 					entry->run.flags & SMQSG_TIMED_RUN);
@@ -704,10 +715,14 @@ void smqsg_timed_begin(struct smqsg_batch *batch)
 	int ret;
 
 	batch->noted = timed->noted;
-	atomic_inc(&fd->order.runs);
-	timed->cancels = READ_ONCE(fd->wait.cancels);
+	spin_lock(&fd->sg->lock);
+	fd->order.runs++;
+	timed->cancels = fd->wait.cancels;
+	spin_unlock(&fd->sg->lock);
 	ret = smqsg_timed_send_all(timed);
-	atomic_dec(&fd->order.runs);
+	spin_lock(&fd->sg->lock);
+	fd->order.runs--;
+	spin_unlock(&fd->sg->lock);
 	timed->arg.done = timed->at;
 	if (ret)
 		smqsg_timed_refuse_rest(timed, ret);

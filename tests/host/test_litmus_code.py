@@ -48,6 +48,7 @@ WITHOUT = {
     ("drivers/sg/depth.c", "smqsg_reserve_some"): "a count; related data has its own barrier",
     ("drivers/sg/owner.c", "smqsg_lock_pages"): "a count; no other data depends on it",
     ("drivers/sg/order.c", "smqsg_order_enter"): "a count; no other data depends on it",
+    ("drivers/sg/order.c", "smqsg_order_holds_back"): "pairs with an exchange of the number",
     ("drivers/sg/order.c", "smqsg_order_mark"): "pairs with prepare_to_wait(): see waitqueue.h",
     ("drivers/sg/order.c", "smqsg_order_number"): "an address; who reads the memory depends on it",
     ("drivers/sg/depth.c", "smqsg_inflight_own"): "orders two sums, of which one may be too high",

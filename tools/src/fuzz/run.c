@@ -12,12 +12,16 @@
 #define MOST_RUNS	40	/* SQEs of one step */
 #define MOST_BATCH	512
 #define LONG_BATCH	4096
+#define STEP_NS		100000	/* at most, from one timed entry to the next */
 
 /*
  * Static, because a worker of io_uring may copy a list after the step has returned.
  */
 static uint32_t list[LONG_BATCH];
 static struct smq_sg_run runs[LONG_BATCH];
+static struct smq_sg_timed timed;
+static struct smq_sg_timed_entry entries[SLOTS];
+static struct smq_sg_timed_result results[SLOTS];
 
 static struct smq_sg_run run_random(struct rnd *r)
 {
@@ -84,12 +88,68 @@ static unsigned int batch_count(struct rnd *r)
 	return 1 + rnd(r, once_in(r, 20) ? LONG_BATCH : once_in(r, 3) ? MOST_BATCH : SLOTS);
 }
 
-static struct smq_sg_batch batch_random(struct rnd *r)
+/* Some field of some entry, or of the batch itself, gets any value. It may then wait for ever. */
+static void timed_spoil(unsigned int count, struct rnd *r)
+{
+	uint32_t *words = once_in(r, 2) ? (uint32_t *)&timed : (uint32_t *)&entries[rnd(r, count)];
+
+	words[rnd(r, sizeof(*entries) / sizeof(*words))] = rnd64(r) >> rnd(r, 64);
+}
+
+/*
+ * A timed batch of @count entries that are due within a few milliseconds, and wait only for entries
+ * before them.
+ */
+static uint64_t timed_random(int fd, unsigned int count, bool spoil, struct rnd *r)
+{
+	static uint32_t number;
+	static int32_t files[2];
+	uint64_t due = 0;
+	unsigned int i;
+
+	files[0] = fd;
+	files[1] = fd;
+	timed = (struct smq_sg_timed) {
+		.entries = ADDRESS(entries),
+		.results = once_in(r, 2) ? ADDRESS(results) : 0,
+		.spin = once_in(r, 2) ? rnd(r, STEP_NS) : 0,
+		.max_past = STEP_NS,
+	};
+	if (once_in(r, 2)) {
+		timed.files = ADDRESS(files);
+		timed.nr_files = 2;
+	}
+	for (i = 0; i < count; i++) {
+		struct smq_sg_timed_entry *entry = &entries[i];
+
+		due += rnd(r, STEP_NS);
+		*entry = (struct smq_sg_timed_entry) {
+			.run = run_random(r), .due = due, .inflight = once_in(r, 4) ? rnd(r, 5) : 0,
+			.file = timed.nr_files ? rnd(r, 2) : 0,
+		};
+		if (once_in(r, 20))
+			entry->run = (struct smq_sg_run) { .flags = SMQ_SG_TIMED_NOTHING };
+		if (once_in(r, 2))
+			continue;
+		entry->number = ++number;
+		entry->run.flags |= SMQ_SG_TIMED_NUMBER;
+		if (i && entries[i - 1].number) {
+			entry->after = entries[i - 1].number;
+			entry->run.flags |= SMQ_SG_TIMED_AFTER;
+		}
+	}
+	if (spoil && once_in(r, 10))
+		timed_spoil(count, r);
+	return ADDRESS(&timed);
+}
+
+/* @interrupted: signals will end a wait. */
+static struct smq_sg_batch batch_random(int fd, bool interrupted, struct rnd *r)
 {
 	struct smq_sg_batch batch = { .count = batch_count(r) };
 	unsigned int i;
 
-	switch (rnd(r, 3)) {
+	switch (rnd(r, 4)) {
 	case 0:
 		batch.flags = SMQ_SG_BATCH_RANGE;
 		batch.count = 1 + rnd(r, SLOTS);
@@ -100,6 +160,11 @@ static struct smq_sg_batch batch_random(struct rnd *r)
 		for (i = 0; i < batch.count; i++)
 			runs[i] = run_random(r);
 		batch.list = ADDRESS(runs);
+		break;
+	case 2:
+		batch.flags = SMQ_SG_BATCH_TIMED;
+		batch.count = 1 + rnd(r, SLOTS);
+		batch.list = timed_random(fd, batch.count, interrupted, r);
 		break;
 	default:
 		for (i = 0; i < batch.count; i++)
@@ -127,7 +192,7 @@ static void batch_spoil(struct smq_sg_batch *batch, struct rnd *r)
 void step_batch(struct task *task, struct rnd *r)
 {
 	struct ring *ring = &task->rings[rnd(r, RINGS)];
-	struct smq_sg_batch batch = batch_random(r);
+	struct smq_sg_batch batch = batch_random(task->fd, false, r);
 
 	batch_spoil(&batch, r);
 	push(task, ring, OP_BATCH, SMQ_SG_URING_BATCH, &batch, r);
@@ -136,8 +201,8 @@ void step_batch(struct task *task, struct rnd *r)
 
 void step_run_ioctl(struct task *task, struct rnd *r)
 {
-	struct smq_sg_run_batch arg = { .batch = batch_random(r) };
 	bool interrupt = once_in(r, 3);
+	struct smq_sg_run_batch arg = { .batch = batch_random(task->fd, interrupt, r) };
 	int ret;
 
 	batch_spoil(&arg.batch, r);

@@ -37,10 +37,11 @@ static const unsigned char run_errnos[] = {
 
 /*
  * The errnos of a batch as a whole. The results of its commands are in the status of their slots.
+ * EINTR: a timed batch whose worker was interrupted.
  */
 static const unsigned char batch_errnos[] = {
 	EAGAIN, ECANCELED, EINVAL, EFAULT, ENODEV, ENOMEM, EOPNOTSUPP, EPERM, ETIMEDOUT, EBADF,
-	ENODATA, 0
+	ENODATA, ERANGE, EINTR, 0
 };
 
 static const unsigned char sg_errnos[] = {
@@ -73,7 +74,7 @@ static const struct {
 	[OP_CANCEL] = { "CANCEL", { ERRNO_LIST(EALREADY, ENOENT, EPERM, EINVAL, ENODEV, ENOTTY) } },
 	[OP_RUN] = { "SQE run", { run_errnos } },
 	[OP_BATCH] = { "SQE batch", { batch_errnos } },
-	[OP_RUN_IOCTL] = { "RUN", { batch_errnos, ERRNO_LIST(EINTR, ENOENT) } },
+	[OP_RUN_IOCTL] = { "RUN", { batch_errnos, ERRNO_LIST(ENOENT) } },
 	[OP_ADHOC] = { "SQE ad hoc", { run_errnos } },
 	[OP_SG_IO3] = { "SG_IO v3", { sg_errnos } },
 	[OP_SG_IO4] = { "SG_IO v4", { sg_errnos } },
