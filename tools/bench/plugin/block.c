@@ -9,6 +9,7 @@
 #include "symbols.h"
 
 #define HASH_BITS	16
+#define LONGEST_INSN	15
 
 static struct block *hash[1 << HASH_BITS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -22,8 +23,8 @@ static bool is_prefix(uint8_t byte)
 
 static enum block_end how_it_ends(const struct qemu_plugin_insn *insn)
 {
-	const uint8_t *b = qemu_plugin_insn_data(insn);
-	size_t n = qemu_plugin_insn_size(insn);
+	uint8_t bytes[LONGEST_INSN], *b = bytes;
+	size_t n = insn_bytes(insn, bytes, sizeof(bytes));
 
 	while (n > 1 && is_prefix(*b)) {
 		b++;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "qemu-plugin-v1.h"
+#include "qemu-plugin.h"
 
 #define MAX_VCPUS	8
 

@@ -21,8 +21,6 @@
 #include "scope.h"
 #include "symbols.h"
 
-PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
-
 static struct vcpu {
 	struct tally tally;
 } __attribute__((aligned(128))) vcpus[MAX_VCPUS];
@@ -144,6 +142,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 			return -1;
 		}
 	}
+	api_init(info);
 	run_init(&ops);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
 	return 0;

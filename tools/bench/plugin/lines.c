@@ -25,8 +25,6 @@
 #include "scope.h"
 #include "symbols.h"
 
-PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
-
 #define LINE_SHIFT	6
 #define NR_LINES	(1ULL << 26)	/* 4 GiB of guest memory */
 
@@ -302,6 +300,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 			return -1;
 		}
 	}
+	api_init(info);
 	run_init(&ops);
 	pace_init(id);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);

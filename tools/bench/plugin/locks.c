@@ -25,8 +25,6 @@
 #include "scope.h"
 #include "symbols.h"
 
-PLUGIN_EXPORT int qemu_plugin_version = PLUGIN_API_VERSION;
-
 #define TABLE_BITS	14
 #define MAX_PREFIXES	4
 #define LOCK_PREFIX	0xf0
@@ -175,10 +173,10 @@ static void details(FILE *file)
 
 static bool has_lock_prefix(const struct qemu_plugin_insn *insn)
 {
-	const uint8_t *b = qemu_plugin_insn_data(insn);
-	size_t i, n = qemu_plugin_insn_size(insn);
+	uint8_t b[MAX_PREFIXES];
+	size_t i, n = insn_bytes(insn, b, sizeof(b));
 
-	for (i = 0; i < n && i < MAX_PREFIXES; i++) {
+	for (i = 0; i < n; i++) {
 		if (b[i] == LOCK_PREFIX || b[i] == LOCK_PREFIX_UP)
 			return true;
 		/* operand size, segments */
@@ -241,6 +239,7 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 			return -1;
 		}
 	}
+	api_init(info);
 	run_init(&ops);
 	if (nr_vcpus > 1)
 		pace_init(id);

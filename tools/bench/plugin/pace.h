@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "qemu-plugin-v1.h"
+#include "qemu-plugin.h"
 
 #define PACED_VCPUS	2
 

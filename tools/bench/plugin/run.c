@@ -108,10 +108,12 @@ void run_find_markers(const struct qemu_plugin_tb *tb)
 
 	for (i = 0; i < n; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		const uint8_t *b = qemu_plugin_insn_data(insn);
+		uint8_t b[MARKER_LEN];
 
-		if (qemu_plugin_insn_size(insn) != MARKER_LEN ||
-		    memcmp(b, head, sizeof(head)) ||
+		if (qemu_plugin_insn_size(insn) != MARKER_LEN)
+			continue;
+		insn_bytes(insn, b, sizeof(b));
+		if (memcmp(b, head, sizeof(head)) ||
 		    memcmp(b + MARKER_OP_BYTE + 1, tail, sizeof(tail)))
 			continue;
 		qemu_plugin_register_vcpu_insn_exec_cb(insn, marked,

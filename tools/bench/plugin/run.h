@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "qemu-plugin-v1.h"
+#include "qemu-plugin.h"
 
 /* A plugin's functions that are called at the markers, while the other vCPUs keep running. */
 struct run_ops {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The part of QEMU's TCG plugin API that the plugins use, version 1 (QEMU 4.2 to 8.x; written for
- * and tested with 7.2). Debian ships no header for it: the prototypes are restated here from the
- * documented interface.
+ * The part of QEMU's TCG plugin API that the plugins use: what the versions 1 (QEMU 4.2) to 6 (QEMU
+ * 11.0) have in common. A plugin that is built once runs with all of them; api.c has the
+ * difference. Tested with QEMU 7.2 and 10.0. Debian ships no header for it: the prototypes are
+ * restated here from the documented interface.
  */
-#ifndef SMQ_BENCH_QEMU_PLUGIN_V1_H
-#define SMQ_BENCH_QEMU_PLUGIN_V1_H
+#ifndef SMQ_BENCH_QEMU_PLUGIN_H
+#define SMQ_BENCH_QEMU_PLUGIN_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define PLUGIN_API_VERSION	1
 #define PLUGIN_EXPORT		__attribute__((visibility("default")))
 
 typedef uint64_t qemu_plugin_id_t;
@@ -80,7 +80,6 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *
 qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t idx);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 
@@ -91,4 +90,17 @@ bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *haddr);
 uint64_t
 qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *haddr);
 
-#endif /* SMQ_BENCH_QEMU_PLUGIN_V1_H */
+/* For api.c: a function that versions before 2 lack; none of the plugins calls it. */
+void qemu_plugin_scoreboard_new(void);
+#pragma weak qemu_plugin_scoreboard_new
+/* One function, which is of the first type before version 3 and of the second from then on. */
+const void *insn_pointer(const struct qemu_plugin_insn *insn) __asm__("qemu_plugin_insn_data");
+size_t insn_copy(const struct qemu_plugin_insn *insn, void *bytes, size_t size)
+	__asm__("qemu_plugin_insn_data");
+
+/* api.c: qemu_plugin_install() of each plugin calls this first. */
+void api_init(const qemu_info_t *info);
+/* Copies up to @size bytes of an instruction. Returns how many. */
+size_t insn_bytes(const struct qemu_plugin_insn *insn, uint8_t *bytes, size_t size);
+
+#endif /* SMQ_BENCH_QEMU_PLUGIN_H */
