@@ -636,3 +636,15 @@ def test_bad_options_are_named(words, what):
     done = subprocess.run([TOP / "tools/check", *words], capture_output=True, text=True,
                           check=False, timeout=60)
     assert done.returncode == 2 and what in done.stderr
+
+
+def test_the_public_ci_runs_steps_of_tools_check_only():
+    """.github/workflows does nothing that tools/check --only does not, and its steps exist."""
+    text = (TOP / ".github/workflows/check.yml").read_text(encoding="ascii")
+    runs = [line for line in re.findall(r"^ +- run: (.*)", text, re.M)
+            if not line.startswith("apt-get ")]
+    assert runs == ["tools/check --plain --only ${{ matrix.only }}"]
+    only, = re.findall(r"^ +only: \[(.*)\]$", text, re.M)
+    steps = plan.steps(TOP, plan.KERNELS, False)
+    for pattern in only.split(", "):
+        assert plan.chosen(steps, [pattern]), pattern
