@@ -30,9 +30,10 @@ archive_of() {
 }
 
 # apt_root FOLDER SUITE...: creates a private apt configuration for these suites in FOLDER, and
-# makes apt use it. With apt_type=deb-src it is for source packages.
+# makes apt use it. With apt_type=deb-src it is for source packages, with apt_foreign=arm64 also for
+# packages of arm64, with apt_arch=arm64 only for these.
 apt_root() {
-	local root=$1 suite uri
+	local root=$1 suite uri arch=${apt_arch:-amd64}
 	mkdir -p -- "$root"/{lists,archives}/partial
 	: >"$root/status"
 	: >"$root/sources.list"
@@ -52,8 +53,8 @@ Dir::State::lists "$root/lists";
 Dir::State::status "$root/status";
 Dir::Cache "$root";
 Dir::Cache::archives "$root/archives";
-APT::Architecture "amd64";
-APT::Architectures { "amd64"; };
+APT::Architecture "$arch";
+APT::Architectures { "$arch"; ${apt_foreign:+"\"$apt_foreign\";"} };
 APT::Install-Recommends "false";
 APT::Sandbox::User "root";
 Acquire::Languages "none";

@@ -136,7 +136,7 @@ def test_slot_runs_with_another_lba(file, memory):
                 status = file.run_one(0, flags=RUN_LBA, lba=lba)
                 assert status.result == -error or not error and status.asc == 0x21, (opcode, lba)
     file.prepare([command(cdb.blocks(cdb.VERIFY_16, 0, 1)), command(TUR),
-                  command(cdb.inquiry(96), IN, 96), command(b"")])
+                  command(cdb.inquiry(128), IN, 128), command(b"")])
     assert file.run_one(0, flags=RUN_LBA, lba=(1 << 64) - 1).asc == 0x21
     for slot, error in ((1, errno.EOPNOTSUPP), (2, errno.EOPNOTSUPP), (3, errno.ENODATA)):
         assert file.run_one(slot, flags=RUN_LBA, lba=1).result == -error

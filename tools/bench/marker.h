@@ -16,10 +16,15 @@
 #define MARKER_HEAD	{ 0x0f, 0x1f, 0x80 }
 #define MARKER_TAIL	{ 'S', 'M', 'Q' }
 
+/* The plugins count on x86-64 only: elsewhere there is nothing to tell them. */
+#ifdef __x86_64__
 #define marker(op)							\
 	({								\
 		asm volatile(".byte 0x0f, 0x1f, 0x80, %c0, 'S, 'M, 'Q"	\
 			     : : "i" (op) : "memory");			\
 	})
+#else
+#define marker(op)	((void)(op))
+#endif
 
 #endif /* SMQ_BENCH_MARKER_H */
