@@ -16,20 +16,21 @@ NEEDED = ("virtio_pci", "virtio_console", "9pnet_virtio", "9p", "overlay", "conf
           "sd_mod", "sg")
 
 
-def busybox() -> Path:
-    """The statically linked busybox of the host."""
-    for place in ("/usr/bin/busybox", "/bin/busybox"):
-        path = Path(place)
+def busybox(root: Path = Path("/")) -> Path:
+    """The statically linked busybox of the system in @root."""
+    for place in ("usr/bin/busybox", "bin/busybox"):
+        path = root / place
         if path.is_file():
-            if b"/lib64/ld-linux" in path.read_bytes():
+            if b"/ld-linux" in path.read_bytes():
                 break
             return path
     raise VMError("no statically linked busybox: tools/deps install run")
 
 
-def build(kernel: kernels.Kernel) -> Path:
-    """Returns the path of the initramfs for a kernel. Makes it if it does not exist."""
-    box = busybox()
+def build(kernel: kernels.Kernel, root: Path) -> Path:
+    """Returns the path of the initramfs for a kernel, with the busybox of the system in @root.
+    Makes it if it does not exist."""
+    box = busybox(root)
     scripts = [GUEST / name for name in SCRIPTS]
     sources = [box, *scripts, Path(__file__)]
     if kernel.modules is not None:
@@ -45,7 +46,7 @@ def build(kernel: kernels.Kernel) -> Path:
         (tree / "init").chmod(0o755)
         names = []
         # User Mode Linux needs none: it has no such hardware, and the other modules are built in.
-        for path in modules.dependencies(kernel, [] if kernel.arch else list(NEEDED)):
+        for path in modules.dependencies(kernel, [] if kernel.arch == "um" else list(NEEDED)):
             name = path.name[:path.name.index(".ko")] + ".ko"
             data = path.read_bytes()
             if path.suffix != ".ko":

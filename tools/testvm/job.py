@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import cache
+from .kernel import TOP
 
 _SYSTEM_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # Variables that the command gets from this environment. The others are left out, because there may
@@ -34,6 +35,10 @@ class Job:
     shares: list[Path] = field(default_factory=list)
     # Whether the guest asks the host before it begins the command. The host may stop it instead.
     asks: bool = False
+    # The root file system of a guest of another architecture, and the copy of this project's tree,
+    # with tools built for it, that the guest has in place of the tree. None: those of this machine.
+    userland: Path | None = None
+    tree: Path | None = None
     # The device of each stream, for a guest that cannot find them by the streams' names.
     devices: dict[str, str] = field(default_factory=dict)
 
@@ -57,6 +62,9 @@ class Job:
             "asks": "1" if self.asks else "",
             "kernel_modules": str(kernel_modules or ""),
             "smq_modules": str(smq_modules or ""),
+            "userland": str(self.userland or ""),
+            "tree": str(self.tree or ""),
+            "top": str(TOP),
             "shares": str(len(self.shares)),
         }
         for index, share in enumerate(self.shares):

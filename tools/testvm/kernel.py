@@ -19,12 +19,16 @@ TOP = Path(__file__).resolve().parents[2]
 PVH_NOTES = (b"\x04\0\0\0\x04\0\0\0\x12\0\0\0Xen\0", b"\x04\0\0\0\x08\0\0\0\x12\0\0\0Xen\0")
 
 
+# In the header of an arm64 kernel's image, at byte 0x38.
+ARM64_MAGIC = b"ARMd"
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One bootable kernel.
 
-    modules: its folder below lib/modules, or None if it has none. arch: its ARCH if that differs
-    from this machine's, otherwise "".
+    modules: its folder below lib/modules, or None if it has none. arch: "" for this machine's own
+    kernels, "um" for User Mode Linux, "arm64".
     """
 
     release: str
@@ -59,7 +63,13 @@ def _from_image(image: Path) -> Kernel:
     places = [parent / "lib/modules" / release for parent in list(image.parents)[:4]]
     places.append(Path("/lib/modules") / release)
     modules = next((place for place in places if place.is_dir()), None)
-    return Kernel(release, image, modules)
+    arch = "arm64" if _is_arm64(image) else ""
+    return Kernel(release, image, modules, arch)
+
+
+def _is_arm64(image: Path) -> bool:
+    with image.open("rb") as file:
+        return file.read(0x3C)[0x38:] == ARM64_MAGIC
 
 
 def release_of(image: Path) -> str:
@@ -70,19 +80,26 @@ def release_of(image: Path) -> str:
         if head[:4] == b"\x7fELF":
             file.seek(0)
             found = re.search(rb"Linux version (\S+) ", file.read())
+        elif head[0x38:0x3C] == ARM64_MAGIC:
+            file.seek(0)
+            found = re.search(rb"Linux version (\S+) ", file.read())
         elif head[0x202:0x206] == b"HdrS":
             offset = struct.unpack_from("<H", head, 0x20E)[0] + 0x200
             found = re.match(rb"(\S+) ", head[offset:offset + 256])
         else:
             found = None
     if not found:
-        raise VMError(f"--kernel: {image} is neither a bzImage nor a vmlinux")
+        raise VMError(f"--kernel: {image} is neither a bzImage, a vmlinux nor an Image of arm64")
     return found.group(1).decode()
 
 
 def bootable(kernel: Kernel) -> Path:
     """The file to boot: the unpacked ELF kernel, so that the guest need not decompress it. For a
-    kernel without a PVH entry point, the image itself, which boots more slowly."""
+    kernel without a PVH entry point, the image itself, which boots more slowly. The image of an
+    arm64 kernel is not compressed."""
+    if kernel.arch == "arm64":
+        return kernel.image
+
     def make(folder: Path) -> None:
         data = kernel.image.read_bytes()
         if data[:4] != b"\x7fELF":

@@ -21,7 +21,8 @@ from .report import BOOTED_AGAIN, ConsoleLog
 from .streams import Output, Port
 from .terminal import Terminal
 
-QEMU = "qemu-system-x86_64"
+# QEMU's program, by the architecture of the kernel.
+QEMU = {"": "qemu-system-x86_64", "arm64": "qemu-system-aarch64"}
 # When the guest reports the exit status, the last output and kernel messages may not have arrived:
 # wait for them this long.
 DRAIN_SECONDS = 15
@@ -53,8 +54,8 @@ class Options:
 class Machine:
     """A VM with one job. run() returns the exit status for the caller."""
 
-    # The ARCH of the kernels that it can run, see kernel.Kernel.
-    ARCH = ""
+    # The architectures of the kernels that it can run, see kernel.Kernel.
+    ARCHES: tuple[str, ...] = ("", "arm64")
     # The guest's device of each stream; empty if the guest finds the devices by name.
     DEVICES: dict[str, str] = {}
 
@@ -62,7 +63,7 @@ class Machine:
         self.options = options
         self.say = say
         self.kernel = kernels.find(options.kernel)
-        if self.kernel.arch != self.ARCH:
+        if self.kernel.arch not in self.ARCHES:
             raise VMError(f"--kernel {options.kernel}: that is a kernel for tools/uml")
         self._nonce = secrets.token_hex(16)
         self._process: subprocess.Popen[bytes] | None = None
@@ -83,7 +84,9 @@ class Machine:
         job.devices = self.DEVICES
         job.asks = self._may_boot_again(terminal)
         self._check()
-        initrd = initramfs.build(self.kernel)
+        if self.kernel.arch == "arm64":
+            job.userland, job.tree = _userland()
+        initrd = initramfs.build(self.kernel, job.userland or Path("/"))
         ours = modules.tree(self.kernel)
         with tempfile.TemporaryDirectory(prefix="smq-vm-") as name:
             job.write(Path(name), self.kernel.modules, ours)
@@ -153,8 +156,10 @@ class Machine:
 
     def _check(self) -> None:
         """Raises VMError if a program that the guest needs is missing."""
-        if not shutil.which(QEMU):
-            raise VMError(f"{QEMU} is not installed: tools/deps install run")
+        program = QEMU[self.kernel.arch]
+        if not shutil.which(program):
+            group = "arm64" if self.kernel.arch else "run"
+            raise VMError(f"{program} is not installed: tools/deps install {group}")
 
     def _connect(self, ports: dict[str, Port], terminal: Terminal | None) -> list[Output]:
         outputs: list[Output] = []
@@ -294,16 +299,21 @@ class Machine:
 
     def _command(self, initrd: Path, job: Path, ports: dict[str, Port]) -> list[str]:
         options = self.options
-        command = [QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-                   "-machine", "q35", "-m", f"{options.mem}M"]
+        arm = self.kernel.arch == "arm64"
+        command = [QEMU[self.kernel.arch], "-nodefaults", "-no-user-config", "-display", "none",
+                   "-no-reboot", "-machine", "virt,gic-version=3" if arm else "q35",
+                   "-m", f"{options.mem}M"]
+        # The arm64 CPU has pages of 16 KiB, and atomic instructions. pauth-impdef: QEMU's own
+        # algorithm for signed pointers, because the architecture's is slow to emulate.
+        cpu = "max,pauth-impdef=on,sve=off,sme=off" if arm else "qemu64"
         if options.icount:
             command += ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off",
-                        "-smp", "1", "-cpu", "qemu64"]
+                        "-smp", "1", "-cpu", cpu]
         elif options.kvm:
             command += ["-accel", "kvm", "-smp", str(options.cpus), "-cpu", "host"]
         else:
             command += ["-accel", "tcg,thread=multi", "-smp", str(options.cpus),
-                        "-cpu", "qemu64,+rdrand"]
+                        "-cpu", cpu if arm else f"{cpu},+rdrand"]
         command += ["-kernel", str(kernels.bootable(self.kernel)), "-initrd", str(initrd),
                     "-append", self._kernel_arguments()]
         for port in ports.values():
@@ -328,13 +338,16 @@ class Machine:
     def _kernel_arguments(self) -> str:
         # On a busy host the guest's timers may be seconds late: hence no_timer_check and the longer
         # limits for RCU stalls and lockups.
-        words = ["console=ttyS0", "quiet", "loglevel=5", "panic=-1", "oops=panic",
-                 "nokaslr", "mitigations=off", "no_timer_check", "random.trust_cpu=1",
+        arm = self.kernel.arch == "arm64"
+        words = ["console=ttyAMA0" if arm else "console=ttyS0", "quiet", "loglevel=5", "panic=-1",
+                 "oops=panic", "nokaslr", "mitigations=off", "random.trust_cpu=1",
                  "rcupdate.rcu_cpu_stall_timeout=60", "sysctl.kernel.watchdog_thresh=30",
                  "printk.time=1"]
+        if not arm:
+            words.append("no_timer_check")
         if self.options.icount:
             words.append("norandmaps")
-        else:
+        elif not arm:
             # The emulated TSC is the host's. Without these options the kernel's clocksource
             # watchdog may reject it, and use a clock that costs an exit for each read.
             words += ["tsc=reliable", "clocksource=tsc"]
@@ -343,6 +356,18 @@ class Machine:
             # names patch the scheduler, which the other CPUs often execute.
             words.append("trace_options=norecord-cmd")
         return " ".join([*words, self.options.append]).strip()
+
+
+def _userland() -> tuple[Path, Path]:
+    """The root file system of an arm64 guest, and the copy of this tree that is built for it."""
+    done = subprocess.run([kernels.TOP / "tools/userland", "path"], capture_output=True, text=True,
+                          check=False)
+    if done.returncode:
+        raise VMError(done.stderr.strip())
+    tree = kernels.TOP / "build/arm64"
+    if not tree.is_dir():
+        raise VMError("there are no tools for arm64: tools/userland tools")
+    return Path(done.stdout.strip()), tree
 
 
 class _Lines:

@@ -24,7 +24,7 @@ SHARED_MEMORY = Path("/dev/shm")
 class UserMode(Machine):
     """A guest without QEMU. Its streams are serial lines."""
 
-    ARCH = "um"
+    ARCHES = ("um",)
     DEVICES = {"control": "/dev/ttyS0", "stdout": "/dev/ttyS1", "stderr": "/dev/ttyS2"}
 
     _job = Path("/")
