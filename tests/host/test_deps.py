@@ -4,6 +4,7 @@ nothing. Programs in place of dpkg-query and apt-get: no package is installed, a
 changed."""
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -65,6 +66,35 @@ def test_groups_for_the_packages_have_what_their_build_needs(deps):
     assert len(lists) == 2 and len(names) > 12
     listed = deps("line", "build", "packages")[0].stdout.split()
     assert not {PROVIDERS.get(name, name) for name in names} - set(listed)
+
+
+OTHERS = {"dnf": "dnf install gcc libblkid-devel glibc-devel ",
+          "zypper": "zypper install gcc libblkid-devel glibc-devel ",
+          "pacman": "pacman -S --needed gcc util-linux-libs glibc "}
+
+
+@pytest.mark.parametrize("manager", OTHERS)
+def test_other_distributions_get_a_line_and_no_more(tmp_path, manager):
+    """Names of packages are translated, guesses are named, and nothing is installed."""
+    for name in ("bash", "dirname", "paste", "sed", "sort", "tr"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    (tmp_path / manager).write_text("#!/bin/sh\necho called\n", encoding="ascii")
+    (tmp_path / manager).chmod(0o755)
+
+    def run(command, *groups):
+        return subprocess.run(["bash", TOP / "tools/deps", command, *groups], text=True,
+                              capture_output=True, check=False, timeout=60,
+                              env={"PATH": str(tmp_path)})
+
+    line = run("line", "build")
+    assert line.returncode == 0 and line.stdout.startswith(OTHERS[manager])
+    assert not re.search(r"-dev\b|amd64", line.stdout) and "were not tried" in line.stderr
+    assert "guessed" not in line.stderr
+    lint = run("line", "lint", "targets")
+    assert "linux-source" not in lint.stdout and "alone has them: linux-source" in lint.stderr
+    assert re.search("guessed, as on Debian:.* targetcli-fb", lint.stderr)
+    done = run("install", "build")
+    assert (done.returncode, done.stdout) == (2, "") and line.stdout.strip() in done.stderr
 
 
 def test_unknown_command_is_refused(deps):
