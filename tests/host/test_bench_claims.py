@@ -14,7 +14,7 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
 
-from smqbench import claims, figures, groups, matrix, peers, report  # noqa: E402
+from smqbench import attached, claims, figures, groups, matrix, peers, report  # noqa: E402
 from smqbench.acquisitions import HOST_LOCK, QUEUE_LOCK, REAL_QUEUE_LOCK  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
 from smqbench.figures import METRICS, Figure, FigureSet  # noqa: E402
@@ -464,3 +464,19 @@ def test_conclusion_names_extremes_and_peers():
     faster = [figure("native", row, "iops", value) for row, value in
               (("smq_ram_null", 900.0), ("scsi_debug", 500.0))]
     assert "smq_ram null has the most, 900; scsi_debug the least, 500" in peers.conclusion(faster)
+
+
+def test_bars_of_attached_hosts():
+    """An attached host may cost some instructions more, and a detached one none."""
+    for more, bad in (({}, []), ({"attach_scsi_debug": 71}, ["attached, direct"]),
+                      ({"attach_scsi_debug_prio": 201}, ["attached, prio, not full"]),
+                      ({"detached_scsi_debug": 6}, ["attached and detached"])):
+        values = {"attach_scsi_debug": 70, "attach_scsi_debug_prio": 200,
+                  "detached_scsi_debug": 5} | more
+        taken = FigureSet([insn("scsi_debug", 6400), insn("scsi_debug", 6900, luns=4),
+                           *(insn(row, 6400 + value) for row, value in values.items())])
+        found = attached.verdicts(taken)
+        assert len(found) == 3
+        assert [one.what for one in found if not one.ok] == [
+            f"512 bytes, QD32: {what}, more than bare" for what in bad]
+    assert not attached.verdicts(FigureSet([insn("scsi_debug", 6400)]))

@@ -24,7 +24,7 @@ conv_up() {
 	wait_scsi smq_conv "$LUNS"
 }
 
-# attach_up ROW: brings up the disks of row ROW and attaches their host; sets HOST
+# attach_up ROW: brings up the disks of row ROW and attaches their host; sets HOST, for policy()
 attach_up() {
 	"row_$1" || return 1
 	HOST=$(readlink -f "$(device_of "${DISKS[0]}")")
@@ -45,8 +45,7 @@ row_attach_tcm_loop_rd() {
 # The policy prio, on a device that is never full.
 row_attach_scsi_debug_prio() {
 	attach_up scsi_debug
-	echo prio > "/sys/class/scsi_host/$HOST/smq/policy" || die "the policy prio is refused"
-	note "param $ROW policy prio"
+	policy prio
 }
 
 # Attached and detached again: must cost what a host costs that never was attached.

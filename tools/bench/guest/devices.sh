@@ -506,6 +506,7 @@ set_up() {
 	NOMERGES=
 	RQ_AFFINITY=
 	POLICY=
+	HOST=
 	SD=yes
 	declare -F "row_$1" > /dev/null || die "there is no row $1"
 	conv_gone

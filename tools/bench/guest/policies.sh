@@ -30,8 +30,13 @@ effective() {
 			"/sys/kernel/debug/smq/$(basename "$(smq_host)")/stats"
 }
 
+# Prints the directory of the host that the row has attached, else of smq_ram's host.
 smq_host() {
 	local host
+	if [[ -n $HOST ]]; then
+		echo "/sys/class/scsi_host/$HOST"
+		return
+	fi
 	for host in /sys/class/scsi_host/host*; do
 		[[ $(< "$host/proc_name") != smq_ram ]] || echo "$host"
 	done
@@ -60,10 +65,19 @@ policy() {
 # A policy that has nothing to do stops being effective, and looks again every five seconds. When a
 # policy is chosen, it looks at once, but it needs commands during that look. So choose batch again,
 # and issue commands. What batch learns from them stays for a while.
+#
+# While its device is not full, prio is effective only during a look. So choose it again, and wait
+# until the look is over: the next one begins after five seconds.
 look_again() {
 	local host tries
-	[[ $POLICY == batch ]] || return 0
 	host=$(smq_host)
+	if [[ $POLICY == prio ]]; then
+		echo direct > "$host/smq/policy" || die "the policy direct is refused"
+		echo prio > "$host/smq/policy" || die "the policy prio is refused"
+		sleep 0.5
+		return
+	fi
+	[[ $POLICY == batch ]] || return 0
 	for (( tries = 0; tries < 3; tries++ )); do
 		echo direct > "$host/smq/policy" || die "the policy direct is refused"
 		echo "$POLICY" > "$host/smq/policy" || die "the policy $POLICY is refused"

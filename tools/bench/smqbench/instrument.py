@@ -169,12 +169,13 @@ def setting(log: GuestLog, run: Run, plan: Plan) -> dict[str, Any]:
             "counts": list(plan.counts), "warmup": plan.warmup, "size_mb": plan.size_mb}
 
 
-# Rows in which the policy batch must stay effective.
-HOLDING = {"smq_ram_doorbell_batch": "batch", "batch_bell_batch": "batch"}
+# The policy that must be effective when a program of these rows ends.
+HOLDING = {"smq_ram_doorbell_batch": "batch", "batch_bell_batch": "batch",
+           "attach_scsi_debug_prio": "direct"}
 
 
 def without_policy(log: GuestLog, name: str) -> dict[str, str]:
-    """Rows whose policy was not effective when a program ended: direct was measured instead."""
+    """Rows in which another policy was effective when a program ended: that was measured."""
     return {f"{name} {run.row}": f"{run.workload}: {run.setting.get('effective')} was effective, "
             f"not {HOLDING[run.row]}" for run in log.runs
             if run.row in HOLDING and run.setting.get("effective") != HOLDING[run.row]}

@@ -109,7 +109,8 @@ ROWS = {
                               note="the same disk, claimed by smq_conv"),
     "attach_scsi_debug": Row("scsi_debug, attached", note="the same disk, its host attached"),
     "attach_scsi_debug_prio": Row("scsi_debug, attached, prio",
-                                  note="the same, with the policy prio; never full"),
+                                  note="the same, with the policy prio; never full, and "
+                                  "not while prio looks for 200 ms whether it is"),
     "detached_scsi_debug": Row("scsi_debug, detached", note="attached and detached again"),
     "attach_tcm_loop_rd": Row("tcm_loop, RAM disk, attached", data=True,
                               note="tcm_loop's disk, its host attached"),
