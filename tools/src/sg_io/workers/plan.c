@@ -254,42 +254,74 @@ static bool find_conflicts(struct plan *p)
 	return i == p->file->nr;
 }
 
-struct end {
-	__u64 ns;
-	__u32 cmd;
+/* The commands in flight, as a heap: the first is the one that ends next. */
+struct flight {
+	struct end {
+		__u64 ns;
+		__u32 cmd;
+	} *ends;
+	size_t nr;
+	size_t room;
 };
 
-static int by_end(const void *a, const void *b)
+static bool flight_add(struct flight *f, struct end end)
 {
-	const struct end *x = a, *y = b;
+	struct end *bigger;
+	size_t at, up;
 
-	return (x->ns > y->ns) - (x->ns < y->ns);
+	if (f->nr == f->room) {
+		f->room = f->room ? 2 * f->room : 1024;
+		bigger = realloc(f->ends, f->room * sizeof(*bigger));
+		if (!bigger)
+			return false;
+		f->ends = bigger;
+	}
+	for (at = f->nr++; at; at = up) {
+		up = (at - 1) / 2;
+		if (f->ends[up].ns <= end.ns)
+			break;
+		f->ends[at] = f->ends[up];
+	}
+	f->ends[at] = end;
+	return true;
+}
+
+/* Removes the command that ends next. */
+static void flight_remove(struct flight *f)
+{
+	struct end end = f->ends[--f->nr];
+	size_t at, down;
+
+	for (at = 0; (down = 2 * at + 1) < f->nr; at = down) {
+		if (down + 1 < f->nr && f->ends[down + 1].ns < f->ends[down].ns)
+			down++;
+		if (end.ns <= f->ends[down].ns)
+			break;
+		f->ends[at] = f->ends[down];
+	}
+	f->ends[at] = end;
 }
 
 /* Finds what had ended when each command was issued in the recording. */
 static bool find_ends(struct plan *p)
 {
-	size_t nr = p->file->nr, ended = 0, i;
-	struct end *ends = calloc(nr, sizeof(*ends));
-	__u32 last = 0;
+	struct flight f = {};
+	__u32 last = 0, i;
+	bool ok = true;
 	__u64 now;
 
-	if (!ends)
-		return false;
-	for (i = 0; i < nr; i++)
-		ends[i] = (struct end){ end_ns(p, i), i };
-	qsort(ends, nr, sizeof(*ends), by_end);
-	for (i = 0; i < nr; i++) {
+	for (i = 0; ok && i < p->file->nr; i++) {
 		now = p->file->cmds[i].at_us * 1000;
-		for (; ended < nr && ends[ended].ns <= now; ended++)
-			last = greater(last, ends[ended].cmd + 1);
+		for (; f.nr && f.ends[0].ns <= now; flight_remove(&f))
+			last = greater(last, f.ends[0].cmd + 1);
 		if (p->opt.mode == PLAN_DEPEND)
 			p->after[i] = greater(p->after[i], last);
 		else
-			p->limit[i] = i + 1 - ended < USHRT_MAX ? i + 1 - ended : USHRT_MAX;
+			p->limit[i] = f.nr < USHRT_MAX ? f.nr + 1 : USHRT_MAX;
+		ok = flight_add(&f, (struct end){ end_ns(p, i), i });
 	}
-	free(ends);
-	return true;
+	free(f.ends);
+	return ok;
 }
 
 struct plan *plan_new(const struct cmdfile *file, const struct plan_options *opt)
