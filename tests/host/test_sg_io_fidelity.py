@@ -226,6 +226,9 @@ def test_verdict_of_a_load(tmp_path, share, verdict):
     a, b = (more, one) if share < 1 else (one, more)
     got = figures(tmp_path, a, b, "--mode", "load")
     assert got["verdict"] == verdict, got["why"]
+    # On a slow machine the replay may have had no chance of the same load.
+    got = figures(tmp_path, a, ["# an empty timer was 60.0 us late (p99)\n", *b], "--mode", "load")
+    assert got["verdict"] == (verdict if verdict == "faithful" else None), got["why"]
 
 
 def test_verdict_without_times(tmp_path):

@@ -83,7 +83,8 @@ def test_load_is_that_of_the_original(disk, tmp_path, slow, via):
     assert ours["max"] <= theirs["max"] == 6
     assert ours["issued_mean"] == pytest.approx(theirs["issued_mean"], rel=0.1), got["why"]
     near = abs(ours["issued_mean"] / theirs["issued_mean"] - 1) <= 0.02
-    assert got["verdict"] == ("faithful" if near else "other load")
+    slow_machine = got["timer_p99_ns"] > 50_000
+    assert got["verdict"] == ("faithful" if near else None if slow_machine else "other load")
 
 
 def test_dependencies_hold_on_a_slower_device(disk, tmp_path, slow):

@@ -289,17 +289,25 @@ bool fidelity_measure(struct fidelity *f, const struct fidelity_how *how)
 	return ok;
 }
 
+/* Whether no replay could be faithful on this machine; if so, there is no verdict. */
+static bool was_too_slow(struct fidelity *f, __u64 late_us)
+{
+	if (f->timer_p99 <= late_us * NS_PER_US)
+		return false;
+	f->verdict = VERDICT_NONE;
+	snprintf(f->why, sizeof(f->why), "the machine was too slow: an empty timer was %.1f us "
+		 "late (p99), more than %llu", f->timer_p99 / 1e3, late_us);
+	return true;
+}
+
 static void judge_time(struct fidelity *f, __u64 late_us)
 {
 	char *why = f->why;
 	size_t size = sizeof(f->why);
 
-	if (f->timer_p99 > late_us * NS_PER_US) {
-		f->verdict = VERDICT_NONE;
-		snprintf(why, size, "the machine was too slow: an empty timer was %.1f us late "
-			 "(p99), so %llu us for a command mean nothing", f->timer_p99 / 1e3,
-			 late_us);
-	} else if (f->inversions) {
+	if (was_too_slow(f, late_us))
+		return;
+	if (f->inversions) {
 		f->verdict = VERDICT_REORDERED;
 		snprintf(why, size, "%llu pairs of commands were issued in the other order",
 			 f->inversions);
@@ -314,7 +322,8 @@ static void judge_time(struct fidelity *f, __u64 late_us)
 	}
 }
 
-static void judge_load(struct fidelity *f)
+/* A load that is that of the original is so on any machine; another may be the machine's fault. */
+static void judge_load(struct fidelity *f, __u64 late_us)
 {
 	double error;
 
@@ -324,6 +333,8 @@ static void judge_load(struct fidelity *f)
 		return;
 	}
 	error = f->reload.issued / f->load.issued - 1;
+	if (fabs(error) > LOAD_ERROR && was_too_slow(f, late_us))
+		return;
 	f->verdict = fabs(error) <= LOAD_ERROR ? VERDICT_FAITHFUL : VERDICT_LOAD;
 	snprintf(f->why, sizeof(f->why),
 		 "as commands were issued, %.2f were in flight in the mean, in the original %.2f: %+.1f %%",
@@ -349,7 +360,7 @@ void fidelity_judge(struct fidelity *f, const struct fidelity_how *how)
 	} else if (how->plan.mode == PLAN_TIME) {
 		judge_time(f, how->late_us);
 	} else if (how->plan.mode == PLAN_LOAD) {
-		judge_load(f);
+		judge_load(f, how->late_us);
 	} else if (how->plan.mode == PLAN_DEPEND) {
 		judge_dependencies(f);
 	} else {

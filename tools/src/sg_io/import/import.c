@@ -9,7 +9,6 @@
 #include "commands.h"
 #include "import.h"
 #include "util.h"
-#include "cmdfile/pattern.h"
 #include "run/run.h"
 
 static const struct importer * const importers[] = {
@@ -20,15 +19,13 @@ static const struct importer * const importers[] = {
 struct import_options {
 	const struct importer *from;
 	const char *file;
-	const char *output;
-	const char *pattern;
+	struct writing_options to;
 	const char *only;
 	__u32 block_size;
-	bool json;
 };
 
 enum {
-	OPT_FROM = 256, OPT_ONLY, OPT_BLOCK_SIZE, OPT_PATTERN, OPT_JSON,
+	OPT_FROM = 256, OPT_ONLY, OPT_BLOCK_SIZE,
 };
 
 static void list_formats(void)
@@ -57,29 +54,19 @@ static const struct importer *find(struct argp_state *state, const char *name)
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct import_options *o = state->input;
-	struct pattern p;
-	char why[256];
 
 	switch (key) {
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->to;
+		return 0;
 	case OPT_FROM:
 		o->from = find(state, arg);
-		return 0;
-	case 'o':
-		o->output = arg;
 		return 0;
 	case OPT_ONLY:
 		o->only = arg;
 		return 0;
 	case OPT_BLOCK_SIZE:
 		o->block_size = option_number(state, "--block-size", arg, 1, 1 << 20);
-		return 0;
-	case OPT_PATTERN:
-		if (!pattern_parse(arg, &p, why, sizeof(why)))
-			argp_error(state, "--pattern: %s", why);
-		o->pattern = arg;
-		return 0;
-	case OPT_JSON:
-		o->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->file)
@@ -91,9 +78,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--from FORMAT is needed; --from help lists the formats");
 		if (!o->file)
 			argp_error(state, "FILE is missing");
-		if (o->json && !o->output)
-			argp_error(state, "--json prints the summary to standard output; "
-				   "give --output FILE for the commands");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -154,7 +138,7 @@ static void print_json(const struct import_options *o, const struct import *im,
 	struct json_object *all = json_object_new_object(), *devs = json_object_new_object();
 	unsigned int i;
 
-	json_object_object_add(all, "file", json_object_new_string(o->output));
+	json_object_object_add(all, "file", json_object_new_string(o->to.output));
 	json_object_object_add(all, "commands", json_object_new_uint64(w->nr_written));
 	report_real(all, "seconds", recording_seconds(im->r));
 	json_object_object_add(all, "most_in_flight", im->r->latency.count ?
@@ -174,29 +158,29 @@ static void print_json(const struct import_options *o, const struct import *im,
 static int write_file(const struct import_options *o, const struct import *im)
 {
 	struct writing *w = calloc(1, sizeof(*w));
-	FILE *out = o->output ? fopen(o->output, "we") : stdout;
+	FILE *out = o->to.output ? fopen(o->to.output, "we") : stdout;
 	int status = EXIT_GOOD;
 
 	if (!w || !out) {
-		warn("%s", o->output ?: "standard output");
+		warn("%s", o->to.output ?: "standard output");
 		free(w);
 		return EXIT_DEVICE;
 	}
 	*w = (struct writing){
 		.out = out, .devs = im->devs, .nr_devs = o->only ? 1 : im->nr_devs,
-		.pattern = o->pattern,
+		.pattern = o->to.pattern,
 	};
 	fprintf(out, "# sg_io import --from %s %s\n", o->from->name, im->file);
 	recording_write(im->r, w);
-	if (ferror(out) || fflush(out) || (o->output && fclose(out))) {
-		warn("%s", o->output ?: "standard output");
+	if (ferror(out) || fflush(out) || (o->to.output && fclose(out))) {
+		warn("%s", o->to.output ?: "standard output");
 		free(w);
 		return EXIT_DEVICE;
 	}
-	if (o->json)
+	if (o->to.json)
 		print_json(o, im, w);
 	else
-		print_text(o->output ? stdout : stderr, im, w);
+		print_text(o->to.output ? stdout : stderr, im, w);
 	if (im->lost)
 		warnx("%s: the tool that made it lost events: commands are missing", im->file);
 	if (w->nr_left_out || im->skipped || im->lost)
@@ -242,18 +226,15 @@ int cmd_import(int argc, char **argv)
 		{ "from", OPT_FROM, "FORMAT", 0,
 		  "What FILE is: blkparse, fio, hfplayer, msr, snia or tracepoints; --from help says "
 		  "more", 1 },
-		{ "output", 'o', "FILE", 0, "The file to write (standard output)", 1 },
 		{ "only", OPT_ONLY, "NAME", 0, "Only the commands of this device of FILE", 1 },
 		{ "block-size", OPT_BLOCK_SIZE, "BYTES", 0,
 		  "The size of the blocks of the commands (512); offsets and sizes that are no "
 		  "multiple of it are errors", 1 },
-		{ "pattern", OPT_PATTERN, "NAME", 0,
-		  "Data-out of WRITEs in the file: " PATTERN_FORMS " (lba)", 1 },
-		{ "json", OPT_JSON, NULL, 0, "The summary as a JSON object; needs --output", 1 },
 		{ 0 }
 	};
+	static const struct argp_child children[] = { { &writing_argp, 0, NULL, 0 }, { 0 } };
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "FILE",
+		.children = children, .options = options, .parser = parse, .args_doc = "FILE",
 		.doc =
 		"Write a command file from what another tool recorded in FILE ('-': standard\n"
 		"input).\v"

@@ -16,7 +16,6 @@
 #include "signals.h"
 #include "util.h"
 #include "cmdfile/cmdfile.h"
-#include "cmdfile/pattern.h"
 #include "run/run.h"
 
 #define BUFFER_KB	4096
@@ -33,30 +32,26 @@
 struct record_options {
 	const char *names[FILE_DEVICES];
 	unsigned int nr;
-	const char *output;
-	const char *pattern;
+	struct writing_options to;
 	__u64 buffer_kb;
 	__u64 count;
 	double time;
-	bool json;
 	bool quiet;		/* for a recorder: @stop ends the recording, not a signal */
 	int stop;
 	int ready;		/* receives a byte when the recording has begun */
 };
 
 enum {
-	OPT_TIME = 256, OPT_COUNT, OPT_BUFFER, OPT_PATTERN, OPT_JSON,
+	OPT_TIME = 256, OPT_COUNT, OPT_BUFFER,
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct record_options *o = state->input;
-	struct pattern p;
-	char why[256];
 
 	switch (key) {
-	case 'o':
-		o->output = arg;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->to;
 		return 0;
 	case OPT_TIME:
 		o->time = option_seconds(state, "--time", arg);
@@ -66,14 +61,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_BUFFER:
 		o->buffer_kb = option_number(state, "--buffer", arg, 4, BUFFER_KB_MAX);
-		return 0;
-	case OPT_PATTERN:
-		if (!pattern_parse(arg, &p, why, sizeof(why)))
-			argp_error(state, "--pattern: %s", why);
-		o->pattern = arg;
-		return 0;
-	case OPT_JSON:
-		o->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->nr == FILE_DEVICES)
@@ -85,9 +72,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_END:
 		if (!o->nr)
 			argp_error(state, "DEV is missing");
-		if (o->json && !o->output)
-			argp_error(state, "--json prints the summary to standard output; "
-				   "give --output FILE for the recorded commands");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;
@@ -264,7 +248,7 @@ static void print_json(const struct record_options *o, const struct recording *r
 	for (i = 0; i < o->nr; i++)
 		add_count(devs, o->names[i], recording_count(r, i));
 	json_object_object_add(all, "devices", devs);
-	json_object_object_add(all, "file", json_object_new_string(o->output));
+	json_object_object_add(all, "file", json_object_new_string(o->to.output));
 	add_count(all, "commands", w->nr_written);
 	report_real(all, "seconds", recording_seconds(r));
 	add_count(all, "cpus", recording_cpus(r));
@@ -295,24 +279,24 @@ static int conclude(const struct record_options *o, const struct device *devs,
 		return EXIT_DEVICE;
 	}
 	*w = (struct writing){ .out = out, .devs = recorded, .nr_devs = o->nr,
-				.pattern = o->pattern };
+				.pattern = o->to.pattern };
 	/* Truncate only now, so that a failed recording does not destroy an older one. */
-	if (o->output && ftruncate(fileno(out), 0) && errno != EINVAL) {
-		warn("%s", o->output);
+	if (o->to.output && ftruncate(fileno(out), 0) && errno != EINVAL) {
+		warn("%s", o->to.output);
 		free(w);
 		return EXIT_DEVICE;
 	}
 	write_head(out, o, devs, r, lost);
 	recording_write(r, w);
-	if (ferror(out) || fflush(out) || (o->output && fclose(out))) {
-		warn("%s", o->output ?: "standard output");
+	if (ferror(out) || fflush(out) || (o->to.output && fclose(out))) {
+		warn("%s", o->to.output ?: "standard output");
 		free(w);
 		return EXIT_DEVICE;
 	}
-	if (o->json)
+	if (o->to.json)
 		print_json(o, r, w, lost);
 	else if (!o->quiet)
-		print_text(o->output ? stdout : stderr, o, r, w, lost);
+		print_text(o->to.output ? stdout : stderr, o, r, w, lost);
 	if (w->nr_left_out)
 		status = EXIT_NOT_GOOD;
 	if (lost->events) {
@@ -432,14 +416,14 @@ static FILE *open_output(const char *path, bool *made)
 static int record_to(const struct record_options *o, const struct device *devs)
 {
 	bool made, begun = false;
-	FILE *out = open_output(o->output, &made);
+	FILE *out = open_output(o->to.output, &made);
 	int status;
 
 	if (!out)
 		return EXIT_DEVICE;
 	status = execute(o, devs, out, &begun);
 	if (made && !begun)
-		unlink(o->output);
+		unlink(o->to.output);
 	return status;
 }
 
@@ -447,7 +431,7 @@ bool recorder_start(struct recorder *r, const struct device *devs, const char * 
 		    unsigned int nr, const char *path)
 {
 	struct record_options o = {
-		.nr = nr, .output = path, .buffer_kb = BUFFER_KB, .quiet = true,
+		.nr = nr, .to.output = path, .buffer_kb = BUFFER_KB, .quiet = true,
 	};
 	int stop[2], ready[2];
 	char byte;
@@ -496,19 +480,16 @@ int recorder_end(struct recorder *r)
 int cmd_record(int argc, char **argv)
 {
 	static const struct argp_option options[] = {
-		{ "output", 'o', "FILE", 0, "The file to write (standard output)", 1 },
 		{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time; it may end in s, m or h",
 		  1 },
 		{ "count", OPT_COUNT, "N", 0, "Stop after this number of commands", 1 },
-		{ "pattern", OPT_PATTERN, "NAME", 0,
-		  "Data-out of WRITEs in the file: " PATTERN_FORMS " (lba)", 1 },
 		{ "buffer", OPT_BUFFER, "KIB", 0,
 		  "Size of each CPU's trace buffer, 4 to 1048576 (4096)", 1 },
-		{ "json", OPT_JSON, NULL, 0, "The summary as a JSON object; needs --output", 1 },
 		{ 0 }
 	};
+	static const struct argp_child children[] = { { &writing_argp, 0, NULL, 0 }, { 0 } };
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "DEV...",
+		.children = children, .options = options, .parser = parse, .args_doc = "DEV...",
 		.doc =
 		"Write the commands that the kernel sends to each DEV as one command file.\v"
 		"All commands are recorded: those of filesystems, of programs and of sg_io\n"
@@ -552,5 +533,5 @@ int cmd_record(int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	}
-	return o.output ? record_to(&o, devs) : execute(&o, devs, stdout, &begun);
+	return o.to.output ? record_to(&o, devs) : execute(&o, devs, stdout, &begun);
 }

@@ -3,6 +3,7 @@
 #ifndef SG_IO_RECORDING_H
 #define SG_IO_RECORDING_H
 
+#include <argp.h>
 #include <stdio.h>
 
 #include "trace.h"
@@ -62,6 +63,16 @@ struct writing {
 	struct opcodes left_out;
 	__u64 nr_left_out;
 };
+
+/* Where a recording goes, and what it says about data. */
+struct writing_options {
+	const char *output;	/* NULL: standard output */
+	const char *pattern;
+	bool json;		/* the summary on standard output; @output is set */
+};
+
+/* --output, --pattern and --json; its input is a struct writing_options. */
+extern const struct argp writing_argp;
 
 /* A callback for trace_read(): stores an event. Returns false if there is no memory. */
 bool recording_take(const struct trace_event *event, void *recording);
