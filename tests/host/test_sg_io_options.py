@@ -111,7 +111,7 @@ BAD = [
     (["record", "a", "b#"], "'b#' cannot be a name in dev= and --map"),
     (["record"] + ["d"] * 65, "more than 64 devices"),
     (["record", "--json", "d"],
-     "--json prints the summary to standard output; give --output FILE for the recorded commands"),
+     "--json prints the summary to standard output; give --output FILE for the commands"),
     (["record", "--time", "0", "d"], "--time: '0' is no time from 0.000001 to"),
     (["record", "--count", "0", "d"], "--count: '0' is no number from 1 to 16777216"),
     (["record", "--buffer", "3", "d"], "--buffer: '3' is no number from 4 to 1048576"),
