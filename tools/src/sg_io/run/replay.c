@@ -129,7 +129,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		plan_mode_option(state, arg, &o->plan);
 		return 0;
 	case OPT_SPEED:
-		o->plan.speed = option_real(state, "--speed", arg, SPEED_MAX, "");
+		if (!strcmp(arg, "max")) {
+			o->plan.mode = PLAN_MAX;
+			return 0;
+		}
+		o->plan.speed = option_real(state, "--speed", arg, SPEED_MAX, ", or max");
 		o->has_speed = true;
 		return 0;
 	case OPT_WINDOW:
@@ -439,14 +443,16 @@ int cmd_replay(int argc, char **argv)
 	static const struct argp_option options[] = {
 		{ "mode", OPT_MODE, "MODE", 0,
 		  "When commands are issued: time, max, load or depend, see below (time)", 1 },
-		{ "speed", OPT_SPEED, "X", 0, "X times as fast as the file says (1)", 1 },
+		{ "speed", OPT_SPEED, "X", 0,
+		  "X times as fast as the file says (1); --speed max is --mode max", 1 },
 		{ "window", OPT_WINDOW, "MS", 0,
 		  "With --mode depend: commands that ended longer before do not count (100)", 1 },
 		{ "loop", OPT_LOOP, "N", 0,
 		  "Issue FILE N times, each time when all has ended; 0: until Ctrl-C (1)", 1 },
-		{ "stop-when", OPT_STOP_WHEN, "late=MS|errors=N|inflight=N", 0,
-		  "End when a command is issued later than MS milliseconds, N commands were not "
-		  "good, or more than N are in flight; may be given for each", 1 },
+		{ "stop-when", OPT_STOP_WHEN, "WHAT=N", 0,
+		  "End when a command is issued more than N milliseconds late (late=N), when N "
+		  "commands were not good (errors=N), or when more than N are in flight "
+		  "(inflight=N); may be given for each", 1 },
 		{ "record", OPT_RECORD, "FILE", 0,
 		  "Record the replay in FILE as 'sg_io record' does, and say how faithful it was as "
 		  "'sg_io fidelity' does", 1 },
