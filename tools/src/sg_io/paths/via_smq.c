@@ -19,6 +19,7 @@
 
 #include "paths.h"
 #include "cmdfile/dataset.h"
+#include "workers/lane.h"
 
 #define CHUNK		1024	/* slots prepared by one call */
 #define MAX_EVENTS	256	/* fetched at a time */
@@ -242,26 +243,26 @@ static int take_shaped(struct worker *w, const struct command *cmd, unsigned int
 }
 
 /*
- * Prepares a slot for each shape of a replay, and gives it away when the next one needs it: the
- * node refuses a command that it cannot take now, not when it is due.
+ * Prepares a slot for each shape of a lane, and gives it away when the next one needs it: the node
+ * refuses a command that it cannot take now, not when it is due.
  */
-static int try_shapes(struct worker *w, struct smq_target *t, const struct target *target)
+static int try_shapes(struct worker *w)
 {
 	const struct cmdfile *file = w->run->file;
+	const struct smq_path *p = w->priv;
 	const struct command *cmd;
 	struct smq_sg_run run;
 	__u32 field = 0;
 	size_t i;
 	int ret;
 
-	for (i = 0; w->run->lanes && i < file->nr; i++) {
-		cmd = &file->cmds[i];
-		if (&w->run->targets[cmd->dev] != target)
-			continue;
-		ret = take_shaped(w, cmd, 0, t, &run, &field);
+	for (i = 0; w->lane && i < w->lane->nr; i++) {
+		cmd = &file->cmds[w->lane->cmds[i]];
+		ret = take_shaped(w, cmd, 0, &p->targets[cmd->dev], &run, &field);
 		if (!ret)
 			continue;
-		explain(w->run, t, target, cmd, field, ret);
+		explain(w->run, &p->targets[cmd->dev], &w->run->targets[cmd->dev], cmd, field,
+			ret);
 		return -1;
 	}
 	return 0;
@@ -322,8 +323,7 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 	}
 	/* Errors do not matter: a registered file only saves some instructions. */
 	smq_ring_add(p->ring, t->dev);
-	return lend_memory(w, t, target) || prepare_all(w, t, target) ||
-		try_shapes(w, t, target) ? -1 : 0;
+	return lend_memory(w, t, target) || prepare_all(w, t, target) ? -1 : 0;
 }
 
 static int open_smq(struct worker *w)
@@ -361,7 +361,7 @@ static int open_smq(struct worker *w)
 	for (i = 0; i < run->nr_targets; i++)
 		if (open_target(w, &p->targets[i], &run->targets[i]))
 			return -1;
-	return 0;
+	return try_shapes(w);
 nomem:
 	warnx("no memory");
 	return -1;
