@@ -2,12 +2,12 @@
 """sg_io record, replay and verify on special disks: large, busy, bad, removed."""
 
 import contextlib
-import os
 
 import pytest
 import vmdisk
 from kit.fiojob import fio
 from kit.host import loaded, run
+from kit.smqsg import node
 from recorder import Recording, by_cpu, recording, replay, verify
 from vmdisk import run_json, sg_io
 
@@ -24,25 +24,25 @@ def scsi_debug():
 def smq_ram():
     with loaded("smq_ram", size_mb=64) as hosts:
         lun = hosts[0].luns()[0]
-        node = vmdisk.wait_for(lambda: list(lun.sysfs.glob("smq_sg/*")))[0].name
-        vmdisk.wait_for(lambda: os.path.exists(f"/dev/{node}"))
-        yield lun.sd, f"/dev/{node}"
+        yield lun.sd, node(lun)
 
 
-def record_fio_on_ext4(sd, tmp_path):
-    """Records the I/O of two fio jobs on files, and the I/O of the directory and the journal."""
-    there = tmp_path / "mnt"
-    there.mkdir()
+def record_fio_on_ext4(disks, tmp_path):
+    """Records the I/O of two fio jobs on files of each disk, and that of the directories and the
+    journals."""
+    there = [tmp_path / f"mnt{n}" for n in range(len(disks))]
     run("modprobe", "ext4")
-    run("mkfs.ext4", "-q", "-F", sd)
-    run("mount", "-t", "ext4", sd, there)
-    try:
-        with recording(sd, tmp_path / "load") as load:
-            fio(None, directory=there, rw="randrw", bs="4k", size="2m", fsync=32, numjobs=2,
-                ioengine="libaio", iodepth=4, allow_file_create=1)
+    with contextlib.ExitStack() as mounted:
+        for sd, folder in zip(disks, there):
+            folder.mkdir()
+            run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", sd)
+            run("mount", "-t", "ext4", sd, folder)
+            mounted.callback(run, "umount", folder)
+        with recording(" ".join(disks), tmp_path / "load") as load:
+            fio(None, directory=":".join(map(str, there)), rw="randrw", bs="4k", size="2m",
+                fsync=32, numjobs=2 * len(disks), ioengine="libaio", iodepth=4,
+                allow_file_create=1)
             run("sync")
-    finally:
-        run("umount", there)
     assert load.status == 0
     counts = load.summary["opcodes"]
     assert counts["WRITE(10)"] > 100 and counts["READ(10)"] > 100
@@ -56,7 +56,7 @@ def test_recorded_fio_on_ext4_is_replayed(fast_path, tmp_path, where):
     """replay sends the recorded commands again: the device gets the same commands from each CPU, in
     the same order."""
     with where() as (sd, smq):
-        load = record_fio_on_ext4(sd, tmp_path)
+        load = record_fio_on_ext4([sd], tmp_path)
         done = sg_io("replay", smq, load.path)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
         assert f"{sd} has the signature of ext4 (filesystem)" in done.stderr
@@ -72,6 +72,38 @@ def test_recorded_fio_on_ext4_is_replayed(fast_path, tmp_path, where):
             assert by_cpu(again.lines) == by_cpu(load.lines)
             done = sg_io("verify", sd, load.path)
             assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(name="four", scope="module")
+def four_(fast_path, tmp_path_factory):
+    """A recording of fio on ext4 on four disks, these disks, and the nodes of four others."""
+    with loaded("smq_ram", hosts=2, luns=4, size_mb=32) as (first, second):
+        load = record_fio_on_ext4([lun.sd for lun in first.luns()],
+                                  tmp_path_factory.mktemp("four"))
+        yield load, [lun.sd for lun in first.luns()], second.luns()
+
+
+@pytest.mark.limit(150)
+@pytest.mark.parametrize("mode", ["time", "max", "load", "depend"])
+def test_four_disks_are_replayed_in_each_mode(four, tmp_path, mode):
+    """What fio, ext4 and its journal did on four disks at once leaves the recorded data on four
+    others, and the report of the replay knows all commands."""
+    load, disks, luns = four
+    for lun in luns:
+        run("blkdiscard", lun.sd)
+    maps = [arg for old, lun in zip(disks, luns) for arg in ("--map", f"{old}={node(lun)}")]
+    got = replay("--mode", mode, *maps, "--record", tmp_path / "again", load.path, expect={0, 1})
+    assert got["status"] == {"GOOD": load.summary["commands"]}
+    assert got["opcodes"] == load.summary["opcodes"]
+    found = got["fidelity"]
+    assert (found["mode"], found["commands"], found["missing"]) == (mode, got["commands"], 0)
+    if mode in ("max", "depend"):
+        assert found["verdict"] == "faithful", found["why"]
+    if mode == "load":
+        assert found["in_flight"]["max"] <= found["original_in_flight"]["max"]
+    done = sg_io("verify", *maps, load.path)
+    assert (done.returncode, done.stdout.count(", 0 differ, 0 could not be read")) == (0, 4), \
+        done.stdout
 
 
 def test_blocks_that_two_cpus_use_get_the_recorded_data(fast_path, tmp_path):
