@@ -36,7 +36,7 @@ from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, tota
 
 TOP = Path(__file__).resolve().parents[2]
 PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml", "targets", "fio",
-            "examples", "top"]
+            "examples", "top", "arm64"]
 # The default of --jobs. Even a small CI machine can run two VMs of two CPUs each.
 MOST_JOBS = 2
 POLL_SECONDS = 0.5

@@ -51,7 +51,9 @@ class Root:
         """Runs a script as root in this system, and prints its output."""
         done = subprocess.run(
             ["unshare", "--mount", "--propagation", "private", "sh", "-euc",
-             'root=$1; shift; mount -t proc proc "$root/proc"; mount --rbind /dev "$root/dev";'
+             # A mount point, because unshare inside makes the root's mounts private.
+             'root=$1; shift; mount --bind "$root" "$root"; mount -t proc proc "$root/proc";'
+             'mount --rbind /dev "$root/dev";'
              'exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ '
              'LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive sh -euc "$@"',
              "sh", self.path, script, "sh", *map(str, words)],
