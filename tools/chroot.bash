@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# A function for tools/build-modules, tools/build-suites, tools/kernels and tools/userland.
+# A function for tools/build-modules, tools/build-suites, tools/kernels, tools/userland.
 #
 # shellcheck disable=SC2154 # the script sets top
 
-# Runs a command as root in the chroot $1, in which this tree, and the folder $chroot_also if that is
-# set, have the same paths as outside. The mounts are in a private namespace and disappear when the
+# Runs a command as root in the chroot $1, in which this tree, and the folder $chroot_also if that
+# is set, have the same paths as outside. The mounts are in a private namespace and disappear when the
 # command ends.
 in_chroot() {
 	local chroot=$1

@@ -40,6 +40,7 @@ declare -A pacman=(
 )
 # Names that are known to be the same everywhere.
 same=" bc bison bpftool clang codespell cpio e2fsprogs fio flex gcc git kmod make mandoc patch perl
-python3 smartmontools sparse systemd util-linux zstd python3-pytest python3-markdown python3-matplotlib "
+python3 python3-markdown python3-matplotlib python3-pytest smartmontools sparse systemd util-linux
+zstd "
 # What these are for works on Debian only.
 debian_only=" linux-source-6.1 linux-source-6.12 debian-archive-keyring dpkg-dev mmdebstrap "
