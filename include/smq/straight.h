@@ -96,15 +96,16 @@ static noinline __maybe_unused void smq_straight_run_others(struct scsi_device *
 
 /*
  * Whether the mid-layer has to complete a command: it did not end with GOOD, has a scatterlist to
- * be freed, is to be logged, or ends a state that only the mid-layer ends.
+ * be freed, is to be logged, or ends a state that only the mid-layer ends. (All commands of a host
+ * with protection information have a prot_sdb; only those that use it have elements in its list.)
  */
-static __always_inline bool smq_straight_needs_mid_layer(const struct scsi_cmnd *scmd,
+static __always_inline bool smq_straight_needs_mid_layer(struct scsi_cmnd *scmd,
 							 struct scsi_device *sdev)
 {
 	const struct scsi_target *starget = scsi_target(sdev);
 	const struct Scsi_Host *shost = sdev->host;
 
-	return scmd->result || scmd->prot_sdb ||
+	return scmd->result || scsi_prot_sg_count(scmd) ||
 	       scmd->sdb.table.orig_nents > SMQ_INLINE_SEGMENTS ||
 	       atomic_read(&shost->host_blocked) || atomic_read(&sdev->device_blocked) ||
 	       atomic_read(&starget->target_blocked) || starget->can_queue > 0 ||

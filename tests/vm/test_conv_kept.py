@@ -62,6 +62,21 @@ def test_commands_use_the_requests_again(lower):
     assert count is None or count < 100
 
 
+@pytest.mark.parametrize("protection", ({}, {"dif": 1, "dix": 1}), ids=("plain", "protected"))
+def test_lower_commands_end_without_the_lower_mid_layer(protection):
+    """Also on a host with protection information, which claimed disks do not use."""
+    with loaded("scsi_debug", **DEBUG, **protection) as (host,), conv.module(io_errors=True):
+        upper = conv.claim(host.luns()[0])
+        without_elevator(upper)
+        keep(upper)
+        before = conv.dispatched(upper)
+        with calls("scsi_mod", "scsi_finish_command") as ended:
+            keep(upper)
+            count = ended()
+        # The upper mid-layer ends each command.
+        assert count is None or count < 1.1 * (conv.dispatched(upper) - before)
+
+
 def test_a_request_is_given_back_when_no_command_uses_it(lower):
     keep(lower[1])
     time.sleep(3)
