@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from kit import conv, debugfs
 from kit.attach import all_done, attach, attached, detach, in_place
+from kit.attach import name as kit_name
 from kit.faults import Faults
 from kit.fiojob import fio, load_on, total_ios
-from kit.host import loaded, run, unload, wait_for
+from kit.host import KernelLog, loaded, run, unload, wait_for
+from kit.quiesce import quiescer, set_state
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
@@ -44,9 +46,12 @@ def debug_fixture():
 
 def refused(change, host, number):
     """Asserts that attach or detach fails with an errno, and that the kernel log has one line."""
-    with pytest.raises(OSError) as error:
-        change(host)
-    assert error.value.errno == number
+    with KernelLog() as log:
+        with pytest.raises(OSError) as error:
+            change(host)
+        assert error.value.errno == number
+        said = log.matching(f"^smq_conv: {change.__name__}: ")
+        assert len(said) == 1 and kit_name(host) in said[0], log.tail()
 
 
 def names(host):
@@ -222,6 +227,37 @@ def test_removal_with_held_commands(slow):
         conv.write(slow.luns()[0].sysfs / "delete", 1)
         assert time.monotonic() - start < 10 * TIME_FACTOR
     assert all_done(slow)["held"] == 0
+
+
+CPU = Path("/sys/devices/system/cpu/cpu1/online")
+PM_TEST, SLEEP = Path("/sys/power/pm_test"), Path("/sys/power/state")
+
+
+def test_cpu_goes_offline_with_held_commands(slow):
+    """A CPU goes offline and comes back while a policy holds commands of it."""
+    with held(slow):
+        for state in "01" * 3:
+            CPU.write_text(state, encoding="ascii")
+            done = slow.stats()["done"]
+            wait_for("commands", lambda: slow.stats()["done"] > done + 20, 40)
+    assert all_done(slow)["held"] == 0
+
+
+def test_suspend_with_held_commands(slow):
+    """The steps of a suspend that concern a host: the tasks are frozen, and each LUN is quiesced.
+    A quiesce waits until the LUN has no command, so the policy has to give up what it holds."""
+    with held(slow), quiescer():
+        if PM_TEST.exists():
+            PM_TEST.write_text("freezer", encoding="ascii")
+            SLEEP.write_text("freeze", encoding="ascii")
+            PM_TEST.write_text("none", encoding="ascii")
+        start = time.monotonic()
+        set_state("quiesce", slow.luns()[0].address)
+        assert time.monotonic() - start < 5 * TIME_FACTOR
+        assert slow.stats()["inflight"] == int(slow.attr("smq/held")) == 0
+        set_state("quiesce", "")
+        done = slow.stats()["done"]
+        wait_for("commands after the suspend", lambda: slow.stats()["done"] > done + 20, 40)
 
 
 def test_recovery_with_held_commands(slow):

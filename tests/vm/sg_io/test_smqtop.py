@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import vmdisk
+from kit import conv
+from kit.attach import in_place
 from kit.host import fio, load, loaded, unload
 from vmdisk import SG_IO, run_json, set_param, wait_for
 
@@ -341,6 +343,25 @@ def test_commands_of_a_batch_are_timed_one_by_one(disk):
             iodepth_batch_complete_min=32, number_ios=3200)
         row = next_with_commands(luns, disk)
     assert 0 < 2 * row["device_ns"]["p50"] < row["queue_ns"], row
+
+
+def test_attached_host():
+    """smqtop counts each command of an attached host once, and shows what its policy says."""
+    with loaded("scsi_debug", names=("add_host", "max_luns"), ndelay=1_000_000) as (host,), \
+            conv.module(), in_place(host), top("smq") as says, top("luns") as luns:
+        lun = host.luns()[0]
+        conv.write(lun.sysfs / "queue_depth", 4)
+        conv.write(host.sysfs / "smq/policy", "prio")
+        before = conv.dispatched(lun)
+        key = lun.address, os.path.basename(lun.sd)
+        total = luns.totals()[key]["total"]["done"]
+        fio(lun.sd, rw="randread", bs=4096, ioengine="libaio", iodepth=32, number_ios=400)
+        told = {what: row["what"] for (name, what), row in says.totals().items()
+                if name == host.sysfs.name}
+        assert told["policy"] == "prio" and told["held"] == "0", told
+        counted = luns.totals()[key]["total"]["done"] - total
+        # The block layer may have merged some.
+        assert counted == conv.dispatched(lun) - before > 300
 
 
 def test_files_of_smq_sg_and_what_an_smq_host_says():
