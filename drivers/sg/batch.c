@@ -98,7 +98,7 @@ void smqsg_batch_put(struct smqsg_batch *batch)
 {
 	if (unlikely(batch->elements != batch->few)) {
 		while (batch->nr_files)
-			fput(batch->files[--batch->nr_files]);
+			fput(batch->files[--batch->nr_files]->file);
 		kvfree(batch->elements);
 		batch->elements = batch->few;
 	}

@@ -41,8 +41,9 @@
  * @at: number of list elements that were sent or refused
  * @unsent: how many of them ended without being sent and still count in @remaining. Belongs to the
  *	walk
+ * @tracked: of a timed batch: its caller wants results, or others may wait for its commands, so
+ *	that these fill smqsg_io.timed
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
- * @noted: of a timed batch: the end of a command uses smqsg_io.timed
  * @caller: of the ioctl, or of a timed batch: also woken when one of its commands has waited
  * @ios: the commands of a short batch, by position in its list
  * @few: memory for the elements of a short batch
@@ -62,12 +63,12 @@ struct smqsg_batch {
 	u32 flags;
 	blk_opf_t polled;
 	void *elements;
-	struct file **files;
+	struct smqsg_fd **files;
 	u32 nr_files;
 	u32 at;
 	u32 unsent;
+	bool tracked;
 	bool cancelled;
-	bool noted;
 	struct smqsg_caller caller;
 	struct smqsg_io *ios;
 	struct smq_sg_run few[SMQSG_BATCH_SHORT];
@@ -95,24 +96,6 @@ void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
 int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
 
-/* smqsg_batch_end() of a timed batch: others may wait for this command, or for its number. */
-static __always_inline void smqsg_batch_end_timed(struct smqsg_batch *batch, struct smqsg_io *io,
-						  int result)
-{
-	struct smqsg_fd_order *order = &batch->fd->order;
-
-	if (unlikely(batch->noted)) {
-		io->timed.result.result = result;
-		if (io->timed.number)
-			smqsg_order_set(order, io->timed.number);
-		if (io->timed.counted)
-			atomic_dec(&order->inflight);
-	}
-	/* A full barrier: whoever is not woken here sees all of the above. */
-	llist_add(&io->ended, &batch->ended);
-	smqsg_order_wake(order);
-}
-
 /**
  * smqsg_batch_end() - ends one command of a batch
  * @batch: the batch
@@ -127,10 +110,11 @@ static __always_inline void smqsg_batch_end(struct smqsg_batch *batch, struct sm
 	if (unlikely(result))
 		atomic_inc(&batch->failed);
 	if (unlikely(batch->count > SMQSG_BATCH_SHORT)) {
-		if (batch->flags & SMQ_SG_BATCH_TIMED)
-			smqsg_batch_end_timed(batch, io, result);
-		else
-			llist_add(&io->ended, &batch->ended);
+		if (unlikely(batch->tracked))
+			smqsg_order_note(&batch->fd->order, &io->timed, result);
+		/* A full barrier, which smqsg_order_wake() needs. */
+		llist_add(&io->ended, &batch->ended);
+		smqsg_order_wake(&batch->fd->order);
 	}
 	if (unlikely(atomic_dec_and_test(&batch->remaining)))
 		smqsg_batch_ended(batch);

@@ -78,6 +78,7 @@ int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
 	batch->flags = arg->flags;
 	batch->at = 0;
 	batch->unsent = 0;
+	batch->tracked = false;
 	batch->waiter.waited = false;
 	batch->waiter.stopped = false;
 	batch->waiter.slot = SMQSG_NO_SLOT;

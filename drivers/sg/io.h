@@ -9,6 +9,7 @@
 
 #include "data.h"
 #include "depth.h"
+#include "order.h"
 #include "pool.h"
 #include "sg.h"
 #include "slot.h"
@@ -75,24 +76,6 @@ struct smqsg_adhoc {
 };
 
 /**
- * struct smqsg_timed_io - a command of a timed batch
- * @start: smq_sg_timed.start; 0: the caller wants no results
- * @index: position of its entry in the list
- * @number: smq_sg_timed_entry.number, or 0
- * @error: why a command that waited was not sent, or 0
- * @counted: counted in smqsg_fd_order.inflight
- * @result: the entry's result
- */
-struct smqsg_timed_io {
-	u64 start;
-	u32 index;
-	u32 number;
-	int error;
-	bool counted;
-	struct smq_sg_timed_result result;
-};
-
-/**
  * struct smqsg_io - a command in flight or waiting
  * @next: the next in the CPU's pool
  * @ended: in smqsg_batch.ended of a long batch
@@ -116,7 +99,7 @@ struct smqsg_timed_io {
  * @data: the data of a command that is not in a slot
  * @header: memory for a command of SG_IO or write(), or NULL. Stays with this struct
  * @buffer_slot: describes the data of a run with SMQ_SG_RUN_BUFFER, in place of the slot
- * @timed: of a command of a timed batch
+ * @timed: of a command of a timed batch; all but @timed.error only if smqsg_batch.tracked
  * @adhoc: an ad hoc command
  *
  * The submitter takes this struct from the file's pool. The task that posts the CQE, the submitter

@@ -69,13 +69,18 @@ bool smqsg_order_enter(struct smqsg_fd_order *order, unsigned int limit)
 	return true;
 }
 
-/* Notes that an entry with a number has ended. Any context. */
-void smqsg_order_set(struct smqsg_fd_order *order, u32 number)
+/* smqsg_order_wake() if there are any callers: wait_queue_entry.func decides which ones wake up. */
+void smqsg_order_wake_all(struct smqsg_fd_order *order)
+{
+	wake_up_all(&order->wait);
+}
+
+static void smqsg_order_set(struct smqsg_fd_order *order, u32 number)
 {
 	u32 *ended = &order->ended[number % SMQ_SG_TIMED_WINDOW];
 	u32 old = READ_ONCE(*ended);
 
-	/* Two numbers with the same remainder may end at a time. */
+	/* A number of the next window may end on another CPU, and must not be lost. */
 	while (old < number && !try_cmpxchg(ended, &old, number))
 		;
 }
@@ -91,7 +96,24 @@ void smqsg_order_mark(struct smqsg_fd_order *order, u32 number)
 {
 	if (number)
 		smqsg_order_set(order, number);
-	/* Pairs with prepare_to_wait() in smqsg_timed_sleep(). */
+	/* For smqsg_order_wake(). */
 	smp_mb();
 	smqsg_order_wake(order);
+}
+
+/**
+ * smqsg_order_note() - notes that a tracked command of a timed batch has ended
+ * @order: the file's
+ * @io: the command
+ * @result: as smq_sg_status.result
+ *
+ * Its slot's byte was cleared already. The caller then calls smqsg_order_wake(). Any context.
+ */
+void smqsg_order_note(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result)
+{
+	io->result.result = result;
+	if (io->number)
+		smqsg_order_set(order, io->number);
+	if (io->counted)
+		atomic_dec(&order->inflight);
 }

@@ -28,33 +28,49 @@ struct smqsg_fd_order {
 	wait_queue_head_t wait;
 };
 
-struct smqsg_timed_io;
+/**
+ * struct smqsg_timed_io - a command of a timed batch
+ * @counted: counted in smqsg_fd_order.inflight
+ * @error: why a command that waited was not sent, or 0
+ * @start: smq_sg_timed.start; 0: the caller wants no results
+ * @index: position of its entry in the list
+ * @number: smq_sg_timed_entry.number, or 0
+ * @result: the entry's result
+ */
+struct smqsg_timed_io {
+	bool counted;
+	int error;
+	u64 start;
+	u32 index;
+	u32 number;
+	struct smq_sg_timed_result result;
+};
 
 void smqsg_order_init(struct smqsg_fd_order *order);
 int smqsg_order_number(struct smqsg_fd_order *order);
 bool smqsg_order_holds_back(const struct smqsg_fd_order *order,
 			    const struct smq_sg_timed_entry *entry);
 bool smqsg_order_enter(struct smqsg_fd_order *order, unsigned int limit);
-void smqsg_order_set(struct smqsg_fd_order *order, u32 number);
 void smqsg_order_mark(struct smqsg_fd_order *order, u32 number);
+void smqsg_order_note(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result);
+void smqsg_order_wake_all(struct smqsg_fd_order *order);
 void smqsg_order_exit(struct smqsg_fd_order *order);
-
-/*
- * Wakes the callers whose next entry need not wait any more: wait_queue_entry.func decides. Any
- * context.
- */
-static inline void smqsg_order_wake(struct smqsg_fd_order *order)
-{
-	/* The caller has a full barrier between what they wait for and this. */
-	if (unlikely(waitqueue_active(&order->wait)))
-		wake_up_all(&order->wait);
-}
 
 /* Whether an entry has to wait for others, of any batch of the file. Any context. */
 static inline bool smqsg_order_holds(const struct smqsg_fd_order *order,
 				     const struct smq_sg_timed_entry *entry)
 {
 	return entry->after | entry->inflight && smqsg_order_holds_back(order, entry);
+}
+
+/*
+ * Wakes the callers whose next entry need not wait any more. Called after a full barrier, which
+ * pairs with that of prepare_to_wait(): at least one sees what the other wrote. Any context.
+ */
+static __always_inline void smqsg_order_wake(struct smqsg_fd_order *order)
+{
+	if (unlikely(waitqueue_active(&order->wait)))
+		smqsg_order_wake_all(order);
 }
 
 #endif /* SMQSG_ORDER_H */

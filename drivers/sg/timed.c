@@ -23,9 +23,9 @@
 /* The same while it waits for others: a slot may be in flight for code that does not wake it. */
 #define SMQSG_TIMED_BLOCKED	(10 * NSEC_PER_MSEC)
 /* After this many entries without a wait the doorbell rings, and the caller checks likewise. */
-#define SMQSG_TIMED_COURTESY	32
-/* How many entries are checked without a break. */
-#define SMQSG_TIMED_CHECKED	1024
+#define SMQSG_TIMED_COURTESY	64
+/* So many entries are checked in a row. */
+#define SMQSG_TIMED_CHECKS	1024
 
 #define SMQSG_TIMED_RUN		(SMQ_SG_RUN_LBA | SMQ_SG_RUN_BUFFER)
 #define SMQSG_TIMED_FLAGS	(SMQSG_TIMED_RUN | SMQ_SG_TIMED_NUMBER | SMQ_SG_TIMED_AFTER | \
@@ -36,35 +36,34 @@
  * @batch: the batch, whose @elements this is
  * @arg: the caller's structure, in memory that only the kernel writes
  * @user: where the caller's structure is
- * @now: the clock when it was last read
+ * @now: the clock when it was last read, less the start
  * @cancels: value of smqsg_fd_wait.cancels when the batch began
- * @count: number of entries
- * @at: number of entries that were sent, or ended unsent
- * @only: the file of all entries, if they name none
+ * @next: the first entry that was not sent and has not ended; up to date while the caller waits
+ * @end: behind the last entry
  * @limits: the batch has entries with a limit of commands in flight
- * @noted: the end of each command has more to do than to be counted: the caller wants results, or
- *	entries have numbers or limits
+ * @waits: the batch has entries that wait for others, or only wait
  * @fault: results could not be written
  * @again: commands that have ended, for the next entries
  * @wait: in smqsg_fd_order.wait while the next entry has to wait for others
+ * @files: as smqsg_batch.files
  * @entries: a copy of the caller's entries
  *
- * Used by the caller alone; @entries, @at and @batch also by smqsg_timed_wake().
+ * Used by the caller alone; @entries, @next and @batch also by smqsg_timed_wake().
  */
 struct smqsg_timed {
 	struct smqsg_batch *batch;
 	struct smq_sg_timed arg;
 	struct smq_sg_timed __user *user;
-	u64 now;
+	s64 now;
 	unsigned int cancels;
-	u32 count;
-	u32 at;
-	struct smqsg_fd *only;
 	bool limits;
-	bool noted;
+	bool waits;
 	bool fault;
 	struct llist_node *again;
 	struct wait_queue_entry wait;
+	struct smqsg_fd **files;
+	const struct smq_sg_timed_entry *next;
+	struct smq_sg_timed_entry *end;
 	struct smq_sg_timed_entry entries[];
 };
 
@@ -72,7 +71,7 @@ struct smqsg_timed {
 static struct smqsg_fd *smqsg_timed_fd(const struct smqsg_timed *timed,
 				       const struct smq_sg_timed_entry *entry)
 {
-	return timed->only ?: timed->batch->files[entry->file]->private_data;
+	return timed->files[entry->file];
 }
 
 static int smqsg_timed_check_head(struct smq_sg_timed *arg)
@@ -106,10 +105,8 @@ static int smqsg_timed_get_files(struct smqsg_timed *timed)
 	struct file *file;
 	s32 number;
 
-	if (!timed->arg.nr_files) {
-		batch->files[batch->nr_files++] = get_file(batch->fd->file);
-		timed->only = batch->fd;
-	}
+	if (!timed->arg.nr_files)
+		batch->files[batch->nr_files++] = get_file(batch->fd->file)->private_data;
 	while (batch->nr_files < timed->arg.nr_files) {
 		if (get_user(number, &user[batch->nr_files]))
 			return -EFAULT;
@@ -121,8 +118,8 @@ static int smqsg_timed_get_files(struct smqsg_timed *timed)
 		if (!file)
 			return smqsg_refuse(&timed->arg.field, FILES, -EBADF,
 					    "timed file %d: not an open node", number);
-		batch->files[batch->nr_files++] = file;
 		fd = file->private_data;
+		batch->files[batch->nr_files++] = fd;
 		if (!smqsg_may_run(&fd->owner))
 			return smqsg_refuse(&timed->arg.field, FILES, -EPERM,
 					    "timed file %d: its slots belong to others", number);
@@ -130,9 +127,17 @@ static int smqsg_timed_get_files(struct smqsg_timed *timed)
 	return 0;
 }
 
-/* Checks an entry that has more than a slot and an LBA. @last: as for smqsg_timed_check_entry(). */
+static noinline int smqsg_timed_refuse_lba(u32 *field)
+{
+	return smqsg_refuse(field, LBA, -EINVAL, "timed lba: 0 without its flag");
+}
+
+/*
+ * Checks an entry of which others may wait, that waits for others, or that has more than a slot of
+ * the first file and an LBA. @last: the highest number before it, updated.
+ */
 static noinline int smqsg_timed_check_more(struct smqsg_timed *timed,
-					   const struct smq_sg_timed_entry *entry, u32 *last)
+					   struct smq_sg_timed_entry *entry, u32 *last)
 {
 	u32 *field = &timed->arg.field, flags = entry->run.flags;
 
@@ -153,69 +158,91 @@ static noinline int smqsg_timed_check_more(struct smqsg_timed *timed,
 		return smqsg_refuse(field, BUFFER, -EINVAL, "timed buffer: 0 without its flag");
 	if (entry->run.slot && flags & SMQ_SG_TIMED_NOTHING)
 		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot: 0 without a command");
+	if (entry->run.lba && flags & SMQ_SG_TIMED_NOTHING)
+		return smqsg_timed_refuse_lba(field);
+	if (entry->file >= timed->batch->nr_files)
+		return smqsg_refuse(field, FILE, -EINVAL, "timed file %u: below %u",
+				    entry->file, timed->batch->nr_files);
+	entry->file = array_index_nospec(entry->file, timed->batch->nr_files);
 	*last = max(*last, entry->number);
 	timed->limits |= entry->inflight;
-	timed->noted |= entry->inflight | entry->number;
+	timed->waits |= entry->after | entry->inflight | (flags & SMQ_SG_TIMED_NOTHING);
 	return 0;
 }
 
+/* Checks the slot of an entry. Sending checks again: the slot may be filled anew meanwhile. */
+static __always_inline int smqsg_timed_check_slot(struct smqsg_timed *timed, struct smqsg_fd *fd,
+						  const struct smq_sg_run *run)
+{
+	u32 *field = &timed->arg.field, number = run->slot;
+	const struct smqsg_slot *slot = smqsg_slot_find(fd, &number);
+	int ret;
+
+	if (unlikely(!slot))
+		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot %u: no such slot", number);
+	if (unlikely(!READ_ONCE(slot->cdb_len)))
+		return smqsg_refuse(field, SLOT, -ENODATA, "timed slot %u: empty", number);
+	if (!(run->flags & SMQ_SG_RUN_LBA))
+		return likely(!run->lba) ? 0 : smqsg_timed_refuse_lba(field);
+	ret = smqsg_lba_fits(READ_ONCE(slot->lba_bits), run->lba);
+	return likely(!ret) ? 0 : smqsg_refuse(field, LBA, ret, "timed lba %llu: slot %u", run->lba,
+					       number);
+}
+
 /*
- * Checks an entry, but for what its slot has: that may change until the entry is due. @due: bounds
- * of when it is due, of which the first becomes its own; @last: the highest number before it,
- * updated.
+ * Checks an entry, which is due between @earliest and @latest. @fd: the first file; @last: as for
+ * smqsg_timed_check_more().
  */
-static __always_inline int smqsg_timed_check_entry(struct smqsg_timed *timed,
-						   struct smq_sg_timed_entry *entry, u64 due[2],
-						   u32 *last)
+static __always_inline int smqsg_timed_check_entry(struct smqsg_timed *timed, struct smqsg_fd *fd,
+						   struct smq_sg_timed_entry *entry, u64 earliest,
+						   u64 latest, u32 *last)
 {
 	u32 *field = &timed->arg.field, flags = entry->run.flags;
 	int ret;
 
-	if (unlikely(flags & ~SMQ_SG_RUN_LBA || entry->run.buffer | entry->number | entry->after |
-		     entry->inflight | entry->reserved)) {
+	/* Number and after are one word, and so are all members behind them. */
+	if (unlikely((flags & ~SMQ_SG_RUN_LBA) | entry->run.buffer |
+		     *(const u64 *)&entry->number | *(const u64 *)&entry->inflight)) {
 		ret = smqsg_timed_check_more(timed, entry, last);
 		if (ret)
 			return ret;
+		fd = smqsg_timed_fd(timed, entry);
 	}
-	if (unlikely(entry->due < due[0] || entry->due > due[1]))
+	if (unlikely(entry->due < earliest || entry->due > latest))
 		return smqsg_refuse(field, DUE, -EINVAL, "timed due %llu: %llu to %llu", entry->due,
-				    due[0], due[1]);
-	due[0] = entry->due;
-	if (unlikely(entry->file >= timed->batch->nr_files))
-		return smqsg_refuse(field, FILE, -EINVAL, "timed file %u: below %u",
-				    entry->file, timed->batch->nr_files);
-	entry->file = array_index_nospec(entry->file, timed->batch->nr_files);
-	if (unlikely(entry->run.lba) && !(flags & SMQ_SG_RUN_LBA))
-		return smqsg_refuse(field, LBA, -EINVAL, "timed lba: 0 without its flag");
-	if (unlikely(entry->run.slot >= smqsg_slots(&smqsg_timed_fd(timed, entry)->slots)))
-		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot %u: no such slot",
-				    entry->run.slot);
-	return 0;
+				    earliest, latest);
+	if (unlikely(flags & SMQ_SG_TIMED_NOTHING))
+		return 0;
+	return smqsg_timed_check_slot(timed, fd, &entry->run);
 }
 
 static int smqsg_timed_check(struct smqsg_timed *timed)
 {
-	struct smq_sg_timed_entry *entry = timed->entries;
+	struct smq_sg_timed_entry *part, *entry = timed->entries;
+	struct smqsg_fd *fd = timed->files[0];
 	struct smq_sg_timed *arg = &timed->arg;
-	u64 due[2], now = ktime_get_ns();
-	u32 at, last = 0;
+	u64 earliest, latest, now = ktime_get_ns();
+	u32 last = 0;
 	int ret;
 
-	if (!arg->start)
-		arg->start = now;
-	/* The earliest time at which the first entry may be due. */
-	due[0] = now > arg->start ? now - arg->start : 0;
-	due[0] -= min(due[0], arg->max_past);
-	due[1] = KTIME_MAX - arg->start;
-	for (at = 0; at < timed->count; at++, entry++) {
-		ret = smqsg_timed_check_entry(timed, entry, due, &last);
-		if (unlikely(ret)) {
-			arg->index = at;
-			return ret;
+	arg->start = arg->start ?: now;
+	timed->now = now - arg->start;
+	earliest = max_t(s64, timed->now, 0);
+	earliest -= min(earliest, arg->max_past);
+	latest = KTIME_MAX - arg->start;
+	while (entry < timed->end) {
+		part = min(entry + SMQSG_TIMED_CHECKS, timed->end);
+		for (; entry < part; entry++) {
+			ret = smqsg_timed_check_entry(timed, fd, entry, earliest, latest, &last);
+			if (unlikely(ret)) {
+				arg->index = entry - timed->entries;
+				return ret;
+			}
+			earliest = entry->due;
 		}
-		if (!(at % SMQSG_TIMED_CHECKED))
-			cond_resched();
+		cond_resched();
 	}
+	timed->batch->tracked = arg->results || last || timed->limits;
 	return last ? smqsg_order_number(&timed->batch->fd->order) : 0;
 }
 
@@ -228,10 +255,12 @@ static int smqsg_timed_load(struct smqsg_batch *batch, u32 count, const struct s
 	timed = kvmalloc(size + max(arg->nr_files, 1U) * sizeof(*batch->files), GFP_KERNEL_ACCOUNT);
 	if (!timed)
 		return -ENOMEM;
-	*timed = (struct smqsg_timed) {
-		.batch = batch, .arg = *arg, .count = count, .noted = arg->results };
+	*timed = (struct smqsg_timed) { .batch = batch, .arg = *arg };
+	timed->next = timed->entries;
+	timed->end = timed->entries + count;
 	batch->elements = timed;
-	batch->files = (void *)timed + size;
+	timed->files = (void *)timed + size;
+	batch->files = timed->files;
 	if (copy_from_user(timed->entries, u64_to_user_ptr(arg->entries),
 			   array_size(count, sizeof(*timed->entries))))
 		return -EFAULT;
@@ -326,9 +355,9 @@ static __always_inline struct smqsg_io *smqsg_timed_take(struct smqsg_timed *tim
 }
 
 /* Ends an entry that has no command, or whose command was not sent. @error: 0, or an errno. */
-static void smqsg_timed_unsent(struct smqsg_timed *timed, u32 index, int error)
+static void smqsg_timed_unsent(struct smqsg_timed *timed, const struct smq_sg_timed_entry *entry,
+			       int error)
 {
-	const struct smq_sg_timed_entry *entry = &timed->entries[index];
 	u64 start = timed->arg.start;
 	/* It may end before the start. */
 	u64 now = timed->arg.results ? max(ktime_get_ns(), start) - start : 0;
@@ -338,7 +367,7 @@ static void smqsg_timed_unsent(struct smqsg_timed *timed, u32 index, int error)
 	timed->batch->unsent++;
 	smqsg_order_mark(&timed->batch->fd->order, entry->number);
 	if (timed->arg.results)
-		smqsg_timed_report(timed, index, (struct smq_sg_timed_result) {
+		smqsg_timed_report(timed, entry - timed->entries, (struct smq_sg_timed_result) {
 			.issued = now, .ended = now, .result = error });
 }
 
@@ -349,6 +378,8 @@ static noinline void smqsg_timed_note(struct smqsg_io *io, struct request *rq)
 	struct smq_sg_timed_result *result = &io->timed.result;
 	struct scsi_sense_hdr sense;
 
+	if (!io->timed.start)
+		return;
 	result->ended = ktime_get_ns() - io->timed.start;
 	result->resid = scmd->resid_len;
 	if (likely(!scmd->result) ||
@@ -362,7 +393,7 @@ static noinline void smqsg_timed_note(struct smqsg_io *io, struct request *rq)
 /* smqsg_origin.good of timed entries. Any context. */
 static void smqsg_timed_good(struct smqsg_io *io, struct request *rq)
 {
-	if (io->timed.start)
+	if (unlikely(io->batch->tracked))
 		smqsg_timed_note(io, rq);
 	smqsg_slot_good(io, rq);
 }
@@ -372,7 +403,7 @@ static SMQ_END_IO(smqsg_timed_end, rq, error)
 {
 	struct smqsg_io *io = rq->end_io_data;
 
-	if (io->timed.start)
+	if (unlikely(io->batch->tracked))
 		smqsg_timed_note(io, rq);
 	return smq_end_io_more(smqsg_slot_end, rq, error);
 }
@@ -383,22 +414,27 @@ static const struct smqsg_origin smqsg_timed_origin = {
 	.end = smqsg_timed_end,
 };
 
-static __always_inline struct smqsg_send smqsg_timed_how(struct smqsg_io *io,
-							 struct smqsg_slot *slot,
+/* Keeps when a command is sent, if the caller wants results. */
+static void smqsg_timed_note_issue(struct smqsg_io *io)
+{
+	if (io->batch->tracked && io->timed.start)
+		io->timed.result.issued = ktime_get_ns() - io->timed.start;
+}
+
+static __always_inline struct smqsg_send smqsg_timed_how(struct smqsg_slot *slot, u32 varied,
 							 blk_mq_req_flags_t flags)
 {
-	if (io->timed.start)
-		io->timed.result.issued = ktime_get_ns() - io->timed.start;
 	return (struct smqsg_send) {
-		.opf = smqsg_slot_op(slot), .slot = slot, .varied = io->flags, .flags = flags };
+		.opf = smqsg_slot_op(slot), .slot = slot, .varied = varied, .flags = flags };
 }
 
 /* Sends the command of a slot that is taken, with a place. Returns as smqsg_send_placed(). */
 static noinline int smqsg_timed_send_placed(struct smqsg_io *io, blk_mq_req_flags_t flags)
 {
 	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
-	const struct smqsg_send send = smqsg_timed_how(io, slot, flags);
+	const struct smqsg_send send = smqsg_timed_how(slot, io->flags, flags);
 
+	smqsg_timed_note_issue(io);
 	return smqsg_send_placed(io, io->fd, &smqsg_timed_origin, &send);
 }
 
@@ -489,11 +525,11 @@ static noinline int smqsg_timed_wait_place(struct smqsg_timed *timed, struct smq
 }
 
 /* Sends a command whose slot is taken. Returns 0, or why it was not sent. */
-static __always_inline int smqsg_timed_send_taken(struct smqsg_timed *timed, struct smqsg_io *io,
-						  struct smqsg_slot *slot)
+static __always_inline int smqsg_timed_send_taken(struct smqsg_timed *timed, struct smqsg_fd *fd,
+						  struct smqsg_io *io, struct smqsg_slot *slot,
+						  u32 varied)
 {
-	const struct smqsg_send send = smqsg_timed_how(io, slot, BLK_MQ_REQ_NOWAIT);
-	struct smqsg_fd *fd = io->fd;
+	const struct smqsg_send send = smqsg_timed_how(slot, varied, BLK_MQ_REQ_NOWAIT);
 	int ret;
 
 	if (smqsg_is_open(fd) &&
@@ -508,30 +544,33 @@ static __always_inline int smqsg_timed_send_taken(struct smqsg_timed *timed, str
 	return ret == -EAGAIN ? smqsg_timed_wait_place(timed, io) : ret;
 }
 
-/* Fills what the end of a command needs, if the batch is @noted. */
-static void smqsg_timed_fill(const struct smqsg_timed *timed, struct smqsg_io *io,
-			     const struct smq_sg_timed_entry *entry)
+/*
+ * Fills smqsg_timed_io of an entry's command, and counts the command. Returns false if too
+ * many are in flight.
+ */
+static noinline bool smqsg_timed_track(struct smqsg_timed *timed, struct smqsg_io *io,
+				       const struct smq_sg_timed_entry *entry)
 {
 	io->timed = (struct smqsg_timed_io) {
-		.start = timed->arg.results ? timed->arg.start : 0,
-		.index = timed->at,
-		.number = entry->number,
 		.counted = timed->limits,
+		.start = timed->arg.results ? timed->arg.start : 0,
+		.index = entry - timed->entries,
+		.number = entry->number,
 	};
+	smqsg_timed_note_issue(io);
+	return !timed->limits || smqsg_order_enter(&timed->batch->fd->order, entry->inflight);
 }
 
 /*
  * Sends the command of an entry. Returns 0, or why it was not sent; -EBUSY: its slot is in flight,
  * or too many commands are.
  */
-static __always_inline int smqsg_timed_send(struct smqsg_timed *timed,
-					    const struct smq_sg_timed_entry *entry)
+static __always_inline int smqsg_timed_send(struct smqsg_timed *timed, const struct smq_sg_timed_entry *entry)
 {
-	struct smqsg_fd_order *order = &timed->batch->fd->order;
 	struct smqsg_fd *fd = smqsg_timed_fd(timed, entry);
+	/* smqsg_timed_check_slot() has checked that it exists. */
 	u32 number = entry->run.slot, varied = 0;
-	/* The check of the entry has shown that it exists. */
-	struct smqsg_slot *slot = smqsg_slot_find(fd, &number);
+	struct smqsg_slot *slot = &fd->slots.array[number];
 	struct smqsg_io *io = smqsg_timed_take(timed, fd);
 	int ret;
 
@@ -545,19 +584,16 @@ static __always_inline int smqsg_timed_send(struct smqsg_timed *timed,
 	ret = smqsg_slot_take(io, fd, slot, number, varied);
 	if (unlikely(ret))
 		goto out;
-	io->timed.start = 0;
-	if (timed->noted)
-		smqsg_timed_fill(timed, io, entry);
-	if (timed->limits && !smqsg_order_enter(order, entry->inflight)) {
+	if (unlikely(timed->batch->tracked) && !smqsg_timed_track(timed, io, entry)) {
 		ret = -EBUSY;
 		smqsg_slot_drop(io, 0);
 		goto out;
 	}
-	ret = smqsg_timed_send_taken(timed, io, slot);
+	ret = smqsg_timed_send_taken(timed, fd, io, slot, varied);
 	if (likely(!ret))
 		return 0;
 	if (timed->limits)
-		atomic_dec(&order->inflight);
+		atomic_dec(&timed->batch->fd->order.inflight);
 	smqsg_slot_drop(io, ret);
 out:
 	smqsg_io_put(io);
@@ -567,7 +603,7 @@ out:
 /* Whether the next entry has to wait for others, though it is due. Any context. */
 static bool smqsg_timed_blocked(const struct smqsg_timed *timed)
 {
-	const struct smq_sg_timed_entry *entry = &timed->entries[timed->at];
+	const struct smq_sg_timed_entry *entry = timed->next;
 
 	if (smqsg_order_holds(&timed->batch->fd->order, entry))
 		return true;
@@ -583,11 +619,15 @@ static int smqsg_timed_wake(struct wait_queue_entry *wait, unsigned int mode, in
 	return smqsg_timed_blocked(timed) ? 0 : autoremove_wake_function(wait, mode, flags, key);
 }
 
-/* Sleeps until @until, or until the next entry need not wait for others, if it is @due. */
+/*
+ * Sleeps until @until, in ns from the start, or until the next entry need not wait for others, if
+ * it is @due.
+ */
 static void smqsg_timed_sleep(struct smqsg_timed *timed, ktime_t until, bool due)
 {
 	wait_queue_head_t *head = &timed->batch->fd->order.wait;
 
+	until += timed->arg.start;
 	if (!due) {
 		set_current_state(smqsg_timed_state());
 		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
@@ -601,29 +641,30 @@ static void smqsg_timed_sleep(struct smqsg_timed *timed, ktime_t until, bool due
 	finish_wait(head, &timed->wait);
 }
 
+static void smqsg_timed_look(struct smqsg_timed *timed)
+{
+	timed->now = ktime_get_ns() - timed->arg.start;
+}
+
 /* Whether an entry is due. Reads the clock only if it must. */
 static __always_inline bool smqsg_timed_due(struct smqsg_timed *timed,
 					    const struct smq_sg_timed_entry *entry)
 {
-	u64 due = timed->arg.start + entry->due;
-
-	if (likely(timed->now >= due))
-		return true;
-	timed->now = ktime_get_ns();
-	return timed->now >= due;
+	if (timed->now < (s64)entry->due)
+		smqsg_timed_look(timed);
+	return timed->now >= (s64)entry->due;
 }
 
 /* Waits until the next entry may be sent. Returns 0 or an errno. */
 static int smqsg_timed_wait(struct smqsg_timed *timed)
 {
-	const struct smq_sg_timed_entry *entry = &timed->entries[timed->at];
-	u64 due = timed->arg.start + entry->due;
-	u64 before, end_spin, spin = timed->arg.spin;
+	const struct smq_sg_timed_entry *entry = timed->next;
+	s64 before, end_spin, due = entry->due, spin = timed->arg.spin;
 	int ret;
 
 	if (smqsg_timed_due(timed, entry) && !smqsg_timed_blocked(timed))
 		return 0;
-	timed->now = ktime_get_ns();
+	smqsg_timed_look(timed);
 	/* A spin ends when the entry is due. If it then has to wait for others, one begins. */
 	end_spin = max(due, timed->now) + spin;
 	while (!smqsg_timed_due(timed, entry) || smqsg_timed_blocked(timed)) {
@@ -639,11 +680,11 @@ static int smqsg_timed_wait(struct smqsg_timed *timed)
 		} else {
 			cond_resched();
 			cpu_relax();
-			timed->now = ktime_get_ns();
+			smqsg_timed_look(timed);
 			timed->arg.spun += timed->now - before;
 			continue;
 		}
-		timed->now = ktime_get_ns();
+		smqsg_timed_look(timed);
 	}
 	return 0;
 }
@@ -651,52 +692,74 @@ static int smqsg_timed_wait(struct smqsg_timed *timed)
 /* Ends the entries that were not sent, with an error. */
 static void smqsg_timed_refuse_rest(struct smqsg_timed *timed, int error)
 {
-	u32 i;
+	const struct smq_sg_timed_entry *entry;
 
-	for (i = timed->at; i < timed->count; i++) {
-		const struct smq_sg_timed_entry *entry = &timed->entries[i];
-
+	for (entry = timed->next; entry < timed->end; entry++) {
 		if (!(entry->run.flags & SMQ_SG_TIMED_NOTHING))
 			smqsg_slot_refused(smqsg_timed_fd(timed, entry), entry->run.slot, error);
-		smqsg_timed_unsent(timed, i, error);
-		if (!(i % SMQSG_TIMED_COURTESY))
-			cond_resched();
+		smqsg_timed_unsent(timed, entry, error);
+		cond_resched();
 	}
+}
+
+/* Whether an entry has no command. */
+static __always_inline bool smqsg_timed_only_waits(const struct smqsg_timed *timed,
+						   const struct smq_sg_timed_entry *entry)
+{
+	return unlikely(timed->waits) && entry->run.flags & SMQ_SG_TIMED_NOTHING;
+}
+
+/* Rings the doorbell, and waits until an entry may be sent. Returns 0, or why the batch stops. */
+static noinline int smqsg_timed_pause(struct smqsg_timed *timed, struct blk_plug *plug,
+				      const struct smq_sg_timed_entry *entry)
+{
+	int ret;
+
+	timed->next = entry;
+	blk_finish_plug(plug);
+	ret = smqsg_timed_wait(timed) ?: smqsg_timed_stopped(timed);
+	cond_resched();
+	blk_start_plug(plug);
+	return ret;
 }
 
 /* Sends all entries, or until the batch has to stop. Returns 0, or why it stopped. */
 static int smqsg_timed_send_all(struct smqsg_timed *timed)
 {
+	const struct smq_sg_timed_entry *entry = timed->entries;
+	struct smqsg_fd_order *order = &timed->batch->fd->order;
+	unsigned int courtesy = 1;
 	struct blk_plug plug;
 	int ret = 0;
 
 	blk_start_plug(&plug);
-	while (timed->at < timed->count) {
-		const struct smq_sg_timed_entry *entry = &timed->entries[timed->at];
-
+	while (entry < timed->end) {
 		/* That the slot is free shows when it is taken. */
-		if (!smqsg_timed_due(timed, entry) || ret == -EBUSY ||
-		    smqsg_order_holds(&timed->batch->fd->order, entry) ||
-		    !(timed->at % SMQSG_TIMED_COURTESY)) {
-			blk_finish_plug(&plug);
-			ret = smqsg_timed_wait(timed) ?: smqsg_timed_stopped(timed);
-			cond_resched();
-			blk_start_plug(&plug);
+		if (!--courtesy || !smqsg_timed_due(timed, entry) ||
+		    (unlikely(timed->waits) && smqsg_order_holds(order, entry))) {
+			courtesy = SMQSG_TIMED_COURTESY;
+			ret = smqsg_timed_pause(timed, &plug, entry);
 			if (ret)
 				break;
 		}
-		if (likely(!(entry->run.flags & SMQ_SG_TIMED_NOTHING))) {
+		if (likely(!smqsg_timed_only_waits(timed, entry))) {
 			ret = smqsg_timed_send(timed, entry);
-			timed->at += !ret;
-			if (likely(!ret) || ret == -EBUSY)
+			if (likely(!ret)) {
+				entry++;
 				continue;
+			}
+			if (ret == -EBUSY) {
+				courtesy = 1;
+				continue;
+			}
 		}
-		smqsg_timed_unsent(timed, timed->at++, ret);
+		smqsg_timed_unsent(timed, entry++, ret);
 		/* It may have failed because the batch has to stop. */
 		ret = ret ? smqsg_timed_stopped(timed) : 0;
-		if (unlikely(ret))
+		if (ret)
 			break;
 	}
+	timed->next = entry;
 	blk_finish_plug(&plug);
 	smqsg_batch_put_back(timed->again);
 	return ret;
@@ -714,7 +777,6 @@ void smqsg_timed_begin(struct smqsg_batch *batch)
 	struct smqsg_fd *fd = batch->fd;
 	int ret;
 
-	batch->noted = timed->noted;
 	spin_lock(&fd->sg->lock);
 	fd->order.runs++;
 	timed->cancels = fd->wait.cancels;
@@ -723,7 +785,7 @@ void smqsg_timed_begin(struct smqsg_batch *batch)
 	spin_lock(&fd->sg->lock);
 	fd->order.runs--;
 	spin_unlock(&fd->sg->lock);
-	timed->arg.done = timed->at;
+	timed->arg.done = timed->next - timed->entries;
 	if (ret)
 		smqsg_timed_refuse_rest(timed, ret);
 	timed->arg.index = 0;

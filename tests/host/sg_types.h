@@ -255,7 +255,7 @@ struct smqsg_fd {
 		int ended;
 	} polled;
 	struct {
-		atomic_t runs;
+		unsigned int runs;
 	} order;
 };
 

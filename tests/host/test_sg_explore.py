@@ -18,7 +18,8 @@ WORLD = World("sg", types={
                      "struct smqsg_dev_wait", "struct smqsg_fd_wait", "struct smqsg_waiter"],
     POOL: ["struct smqsg_idle", "struct smqsg_dev_pool", "struct smqsg_fd_pool"],
     POOL_C: ["struct smqsg_tags"],
-    SG + "io.h": ["struct smqsg_origin", "struct smqsg_timed_io", "struct smqsg_io"],
+    SG + "order.h": ["struct smqsg_timed_io"],
+    SG + "io.h": ["struct smqsg_origin", "struct smqsg_io"],
     ISSUE_H: ["struct smqsg_send"],
 }, functions={
     SG + "slot.h": ["smqsg_slots", "smqsg_slot_try", "smqsg_slot_give_back"],
