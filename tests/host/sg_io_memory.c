@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * sg_io_memory MODE COMMANDS DEVICES: reads a recording as sg_io replay does, and makes the plan and
- * the lanes. Prints the commands, the bytes of memory that each takes then and took at most, and
- * the seconds of CPU time.
+ * sg_io_memory MODE COMMANDS DEVICES: reads a recording as sg_io replay does, and makes the plan
+ * and the lanes. Prints the commands, the bytes of memory that each takes in the replay and took at
+ * most, and the seconds of CPU time.
  *
  * The recording is random and comes from a pipe. Its commands have 4 KiB each, and the memory for
  * data is 1 MiB.

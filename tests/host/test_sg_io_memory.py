@@ -8,8 +8,8 @@ from sg_io_build import COMMAND_FILE, part, run
 @pytest.mark.parametrize("mode,commands,devices", [
     ("time", 200_000, 1), ("load", 1_000_000, 64), ("depend", 4_000_000, 64)])
 def test_bytes_of_a_command(mode, commands, devices):
-    """The file's data would not fit into the memory allowed for it: it is made when it is sent. What
-    finds conflicts, before the first command is sent, takes 32 MiB of its own in a large file."""
+    """The file's data would not fit into the memory allowed for it: it is made when it is sent.
+    What finds conflicts, before the first command is sent, takes 32 MiB in a large file."""
     program = part("sg_io_memory", "workers/lane.c", "workers/plan.c", "workers/worker.c",
                    "workers/slowest.c", "workers/outcome.c", "workers/log_ring.c", *COMMAND_FILE,
                    libsmq=("outcome.c", "device.c", "strerror.c"), sanitize=())
