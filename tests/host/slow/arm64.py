@@ -38,7 +38,7 @@ def build(kernel):
 
 
 def check(kernel, folder):
-    """Builds everything and runs the smoke tests, of which at most one in fifty may be skipped."""
+    """Builds everything and runs the smoke tests, of which at most one in twenty may be skipped."""
     if not shutil.which("qemu-system-aarch64"):
         pytest.skip("no qemu-system-aarch64: tools/deps install arm64")
     # The compiler for the tools is in this one's folder.
@@ -53,4 +53,4 @@ def check(kernel, folder):
                limit=VM_LIMIT)
     passed, skipped = (sum(map(int, re.findall(rf"(\d+) {word}", text.splitlines()[-1])))
                        for word in ("passed", "skipped"))
-    assert passed > 100 and skipped * 50 <= passed, text[-1000:]
+    assert passed > 100 and skipped * 20 <= passed, text[-1000:]

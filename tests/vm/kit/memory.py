@@ -57,6 +57,8 @@ class OnePage:
     contiguous in physical memory, so each is a separate piece."""
 
     def __init__(self, size: int, page: int = PAGE):
+        if page == PAGE and mmap.PAGESIZE > PAGE:
+            pytest.skip(f"a kernel with pages of {mmap.PAGESIZE} bytes")
         if page != PAGE:
             _want_huge_pages()
         fd = os.memfd_create("page", os.MFD_HUGETLB if page != PAGE else 0)
