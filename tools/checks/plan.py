@@ -114,7 +114,7 @@ TOGETHER = {"vm": 10, "sanitize": 4}
 EXPECTED = {
     "build": 50, "lint": 20, "host": 10, "vm": 30, "plant": 55, "slow": 300, "sanitize": 50,
     "proof": 40,
-    "slow/target_configs": 150, "slow/states": 180, "slow/vhost": 250, "slow/multipath": 150,
+    "slow/target_configs": 150, "slow/states": 180, "slow/vhost": 250, "slow/multipath": 220,
     "slow/matrix_more": 300, "slow/boot_root": 350, "slow/kernel_source": 20,
     "slow/fio_machines": 30,
     "slow/arm64": 550, "slow/arm64_pages": 600, "slow/arm64_build": 150, "slow/debian13": 900,

@@ -2,7 +2,7 @@
 """dm-multipath over two iSCSI paths to one LUN of LIO. The path that ALUA prefers is removed and
 comes back while verified writes run, and no data is lost. The same is tested with both paths
 claimed by smq_conv: the upper hosts have no sessions, so the time limits for lost paths are set on
-the lower hosts.
+the lower hosts. And with the hosts of both paths attached: multipathd sets the time limits itself.
 
 The test prints how long writes stopped. It does not use soft FC, whose target hangs if the
 initiator of a WRITE disappears. """
@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from kit import conv, iscsi
+from kit import attach, conv, iscsi
 from kit.fiojob import load_on, total_ios
 from kit.host import SCSI_DEVICES, Host, KernelLog, is_loaded, load, run, unload, wait_for
 from kit.lio import ramdisk, write_attr
@@ -153,7 +153,22 @@ def converted(both):
             conv.release(lower)
 
 
-@pytest.fixture(name="disk", params=(bare, converted), ids=lambda paths_of: paths_of.__name__)
+@contextmanager
+def in_place(both):
+    """Attaches the hosts of the paths, with the policy prio; yields the paths."""
+    with conv.module(io_errors=True):
+        hosts = [conv.host_of(lun_of(device)) for device in both]
+        for host in hosts:
+            attach.attach(host)
+            conv.write(host.sysfs / "smq/policy", "prio")
+        yield both
+        for host in hosts:
+            assert attach.all_done(host)["done"] > 0
+            attach.detach(host)
+
+
+@pytest.fixture(name="disk", params=(bare, converted, in_place),
+                ids=lambda paths_of: paths_of.__name__)
 def _disk(request):
     """The multipath device and its two paths."""
     if not shutil.which(DAEMON):
