@@ -69,6 +69,7 @@ static inline bool smqsg_order_holds(const struct smqsg_fd_order *order,
  */
 static __always_inline void smqsg_order_wake(struct smqsg_fd_order *order)
 {
+	/* After the caller's barrier. */
 	if (unlikely(waitqueue_active(&order->wait)))
 		smqsg_order_wake_all(order);
 }

@@ -565,7 +565,8 @@ static noinline bool smqsg_timed_track(struct smqsg_timed *timed, struct smqsg_i
  * Sends the command of an entry. Returns 0, or why it was not sent; -EBUSY: its slot is in flight,
  * or too many commands are.
  */
-static __always_inline int smqsg_timed_send(struct smqsg_timed *timed, const struct smq_sg_timed_entry *entry)
+static __always_inline int smqsg_timed_send(struct smqsg_timed *timed,
+					    const struct smq_sg_timed_entry *entry)
 {
 	struct smqsg_fd *fd = smqsg_timed_fd(timed, entry);
 	/* smqsg_timed_check_slot() has checked that it exists. */

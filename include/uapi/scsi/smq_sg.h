@@ -423,7 +423,7 @@ struct smq_sg_batch {
  * @after: with SMQ_SG_TIMED_AFTER: the number of an entry that must have ended before this one is
  *	sent, of this or another timed batch of the file; lower than @number. Else 0. If an entry
  *	has ended whose number is higher by a multiple of SMQ_SG_TIMED_WINDOW, @after counts as
- *	ended, too
+ *	ended, too. If no entry with this number ever ends, the batch waits until it is cancelled
  * @inflight: not sent while this many commands or more are in flight, of those of all timed batches
  *	of the file that have an entry with @inflight above 0; 0: no limit
  * @file: index in smq_sg_timed.files of the file whose slot is run; 0 if there are no files
@@ -508,7 +508,8 @@ struct smq_sg_timed_result {
  * a chain of batches. A batch ends when all of its commands have ended; to begin the next one
  * without a pause, submit it earlier from another thread or as another SQE.
  *
- * The errors of struct smq_sg_batch, and: EBADF: a descriptor is no open node. EINVAL: @due is
+ * The errors of struct smq_sg_batch, of which EFAULT may also mean that all entries were sent, but
+ * not all results could be written; and EINTR: a signal, or the cancellation of the SQE. EBADF: a descriptor is no open node. EINVAL: @due is
  * before that of the entry before, so large that the time overflows, or more than @max_past in the
  * past; @after is not lower than @number; @number is not above that of the entry before.
  * EOPNOTSUPP: the ring is polled. For a slot: EINVAL, ENODATA, EOPNOTSUPP, ERANGE as described at
