@@ -42,6 +42,7 @@
  * @end: behind the last entry
  * @limits: the batch has entries with a limit of commands in flight
  * @waits: the batch has entries that wait for others, or only wait
+ * @tracked: as smqsg_batch.tracked
  * @fault: results could not be written
  * @again: commands that have ended, for the next entries
  * @wait: in smqsg_fd_order.wait while the next entry has to wait for others
@@ -58,6 +59,7 @@ struct smqsg_timed {
 	unsigned int cancels;
 	bool limits;
 	bool waits;
+	bool tracked;
 	bool fault;
 	struct llist_node *again;
 	struct wait_queue_entry wait;
@@ -170,7 +172,7 @@ static noinline int smqsg_timed_check_more(struct smqsg_timed *timed,
 	return 0;
 }
 
-/* Checks the slot of an entry. Sending checks again: the slot may be filled anew meanwhile. */
+/* Checks the slot of an entry. The slot may be filled anew meanwhile. */
 static __always_inline int smqsg_timed_check_slot(struct smqsg_timed *timed, struct smqsg_fd *fd,
 						  const struct smq_sg_run *run)
 {
@@ -180,7 +182,8 @@ static __always_inline int smqsg_timed_check_slot(struct smqsg_timed *timed, str
 
 	if (unlikely(!slot))
 		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot %u: no such slot", number);
-	if (unlikely(!READ_ONCE(slot->cdb_len)))
+	/* data_race: sending checks again, with the slot's byte set. */
+	if (unlikely(!data_race(slot->cdb_len)))
 		return smqsg_refuse(field, SLOT, -ENODATA, "timed slot %u: empty", number);
 	if (!(run->flags & SMQ_SG_RUN_LBA))
 		return likely(!run->lba) ? 0 : smqsg_timed_refuse_lba(field);
@@ -242,7 +245,8 @@ static int smqsg_timed_check(struct smqsg_timed *timed)
 		}
 		cond_resched();
 	}
-	timed->batch->tracked = arg->results || last || timed->limits;
+	timed->tracked = arg->results || last || timed->limits;
+	timed->batch->tracked = timed->tracked;
 	return last ? smqsg_order_number(&timed->batch->fd->order) : 0;
 }
 
@@ -585,7 +589,7 @@ static __always_inline int smqsg_timed_send(struct smqsg_timed *timed,
 	ret = smqsg_slot_take(io, fd, slot, number, varied);
 	if (unlikely(ret))
 		goto out;
-	if (unlikely(timed->batch->tracked) && !smqsg_timed_track(timed, io, entry)) {
+	if (unlikely(timed->tracked) && !smqsg_timed_track(timed, io, entry)) {
 		ret = -EBUSY;
 		smqsg_slot_drop(io, 0);
 		goto out;

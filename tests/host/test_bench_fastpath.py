@@ -52,7 +52,7 @@ def test_the_short_run_measures_all_bars(fastpath):
     ("scsi_debug", "smq_batch:read:512:32:32:1:1", 940),
     ("scsi_debug", "smq_batch:read:512:128:128:1:1", 920),
     ("scsi_debug", "smq_batch:read:512:1024:1024:1:1", 920),
-    ("scsi_debug", "smq_timed:read:512:1024:1024:1:1", 940),
+    ("scsi_debug", "smq_timed:read:512:1024:1024:1:1", 980),
     ("scsi_debug", "smq_sg_io:tur:0:1:1:1:1", 900), ("scsi_debug", "smq_sg_io:read:4096:1:1:1:1",
                                                      900),
     ("scsi_debug", "smq:read:512:32:16:10:1", 960), ("scsi_debug", "smq_lba:read:512:32:16:1:1",

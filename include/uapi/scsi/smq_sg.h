@@ -509,13 +509,13 @@ struct smq_sg_timed_result {
  * without a pause, submit it earlier from another thread or as another SQE.
  *
  * The errors of struct smq_sg_batch, of which EFAULT may also mean that all entries were sent, but
- * not all results could be written; and EINTR: a signal, or the cancellation of the SQE. EBADF: a descriptor is no open node. EINVAL: @due is
- * before that of the entry before, so large that the time overflows, or more than @max_past in the
- * past; @after is not lower than @number; @number is not above that of the entry before.
- * EOPNOTSUPP: the ring is polled. For a slot: EINVAL, ENODATA, EOPNOTSUPP, ERANGE as described at
- * struct smq_sg_run; a slot that changes meanwhile, and all else that can be wrong with a slot or
- * buffer, is the result of that entry. EPERM: also if the slots of another file belong to other
- * credentials.
+ * not all results could be written; and EINTR: a signal, or the cancellation of the SQE. EBADF: a
+ * descriptor is no open node. EINVAL: @due is before that of the entry before, so large that the
+ * time overflows, or more than @max_past in the past; @after is not lower than @number; @number is
+ * not above that of the entry before. EOPNOTSUPP: the ring is polled. For a slot: EINVAL, ENODATA,
+ * EOPNOTSUPP, ERANGE as described at struct smq_sg_run; a slot that changes meanwhile, and all else
+ * that can be wrong with a slot or buffer, is the result of that entry. EPERM: also if the slots of
+ * another file belong to other credentials.
  *
  * smq_sg_cancel.cancelled counts a timed batch as one, and once more if one of its commands waits
  * for a place in the queue depth of the same device. The cancellation takes up to 100 ms. The
