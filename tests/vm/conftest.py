@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from kit import hold as hold_lld
 from kit import smqsg
-from kit.host import KernelLog, is_loaded, loaded, run, settle
+from kit.host import KernelLog, is_loaded, loaded, run, settle, wait_for
 from kit.memory import PAGE, Memory
 from kit.numbered import numbered_disk
 from kit.slots import SlotFile
@@ -135,7 +135,8 @@ def hold(request):
             (lun.queue / "nomerges").write_text("2", encoding="ascii")
         yield hosts[0]
         settle(hosts[0])
-        assert hold_lld.get_param("inflight") == 0
+        # sd and udev may be sending commands to a LUN that has just been found.
+        wait_for("no command in flight", lambda: hold_lld.get_param("inflight") == 0)
 
 
 # Fixtures for smq_sg: open files on a disk with known data, and disks that a test can make slow.

@@ -532,7 +532,9 @@ def test_one_client_drives_several_servers(luns, tmp_path):
         job = tmp_path / f"job{nth}"
         job.write_text(f"[on{nth}]\nioengine=external:{ENGINE}\nfilename={smqsg.node(lun)}\n"
                        "rw=randwrite\nbs=4k\nsize=4m\nverify=crc32c\niodepth=16\n"
-                       "iodepth_batch=8\nallow_file_create=0\n", encoding="ascii")
+                       # The client sums up only jobs that run at the same time.
+                       "rate_iops=300\niodepth_batch=8\nallow_file_create=0\n",
+                       encoding="ascii")
         # pylint: disable=consider-using-with
         servers.append(subprocess.Popen([program, f"--server={at}"], stdout=subprocess.DEVNULL))
         clients += [f"--client={at}", job]
