@@ -363,7 +363,7 @@ def test_shell_has_a_terminal():
     (["--shell"], 2, "--shell needs a terminal"),
     ([], 2, "CMD is missing"),
     (["--kernel", "2.4", "--", "true"], 125, "kernel '2.4' is unknown, expected one of: 6.1"),
-    (["--kernel", "/etc/passwd", "--", "true"], 125, "neither a bzImage nor a vmlinux"),
+    (["--kernel", "/etc/passwd", "--", "true"], 125, "neither a bzImage, a vmlinux nor an Image"),
     (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
     (["--qemu", "'open", "--", "true"], 125, "--qemu ''open': No closing quotation"),
     (["--log", "/no/such/log", "--", "true"], 125, "--log /no/such/log: No such file or directory"),

@@ -38,6 +38,9 @@ OF_TYPES = {
     "b8000000ffff000000ff0000": 255, "a50000000000000000000000": 0, "43000000000000001200": 18,
     "51000000000000002200": 34, "46000000000000000800": 8, "bd0000000000000000080000": 8,
     "c0000000000000000000": 255, "25000000000000000000": 8, "a00000000000000000ff0000": 255}
+# WRITE FILEMARKS and SPACE: since Linux 6.15 scsi_debug accepts them for other types, too, and then
+# reads from an address that is 0.
+OF_TAPES = "10", "11"
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +201,8 @@ def test_other_types_have_the_same_results_as_from_sg(lun, arena, number):
         with smqsg.opened(f"/dev/{sg.name}", node) as fds:
             good = 0
             for text, size in OF_TYPES.items():
+                if number != TAPE and text.startswith(OF_TAPES):
+                    continue
                 want = V3(bytes.fromhex(text), size)
                 theirs, ours = (sgheader.sg_io(fd, want, arena) for fd in fds)
                 # If the device writes nothing, sg copies what was in its own buffer.

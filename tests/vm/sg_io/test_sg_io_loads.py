@@ -74,6 +74,23 @@ def test_recorded_fio_on_ext4_is_replayed(fast_path, tmp_path, where):
             assert done.returncode == 0, done.stdout
 
 
+def test_blocks_that_two_cpus_use_get_the_recorded_data(fast_path, tmp_path):
+    """CPU 0 writes much and zeroes it; then CPU 1 writes some of these blocks. However fast the
+    replay is, CPU 1's WRITEs do not come before CPU 0's WRITE SAME."""
+    dd = ["dd", "if=/dev/zero", "oflag=direct", "conv=notrunc", "bs=4k"]
+    with smq_ram() as (sd, smq):
+        with recording(sd, tmp_path / "load") as load:
+            run("taskset", "--cpu-list", 0, *dd, f"of={sd}", "count=500")
+            run("taskset", "--cpu-list", 0, "blkdiscard", "--zeroout", "--length", 500 * 4096, sd)
+            run("taskset", "--cpu-list", 1, *dd, f"of={sd}", "count=50")
+        assert load.summary["opcodes"]["WRITE(10)"] == 550
+        assert load.summary["opcodes"]["WRITE SAME(16)"] >= 1
+        for args in (["--mode", "max", sd], ["--speed", 4, sd], ["--mode", "max", smq]):
+            replay(*args, load.path)
+            done = sg_io("verify", sd, load.path)
+            assert done.returncode == 0, done.stdout
+
+
 @pytest.fixture(name="four", scope="module")
 def four_(fast_path, tmp_path_factory):
     """A recording of fio on ext4 on four disks, these disks, and the nodes of four others."""
@@ -104,23 +121,6 @@ def test_four_disks_are_replayed_in_each_mode(four, tmp_path, mode):
     done = sg_io("verify", *maps, load.path)
     assert (done.returncode, done.stdout.count(", 0 differ, 0 could not be read")) == (0, 4), \
         done.stdout
-
-
-def test_blocks_that_two_cpus_use_get_the_recorded_data(fast_path, tmp_path):
-    """CPU 0 writes much and zeroes it; then CPU 1 writes some of these blocks. However fast the
-    replay is, CPU 1's WRITEs do not come before CPU 0's WRITE SAME."""
-    dd = ["dd", "if=/dev/zero", "oflag=direct", "conv=notrunc", "bs=4k"]
-    with smq_ram() as (sd, smq):
-        with recording(sd, tmp_path / "load") as load:
-            run("taskset", "--cpu-list", 0, *dd, f"of={sd}", "count=500")
-            run("taskset", "--cpu-list", 0, "blkdiscard", "--zeroout", "--length", 500 * 4096, sd)
-            run("taskset", "--cpu-list", 1, *dd, f"of={sd}", "count=50")
-        assert load.summary["opcodes"]["WRITE(10)"] == 550
-        assert load.summary["opcodes"]["WRITE SAME(16)"] >= 1
-        for args in (["--mode", "max", sd], ["--speed", 4, sd], ["--mode", "max", smq]):
-            replay(*args, load.path)
-            done = sg_io("verify", sd, load.path)
-            assert done.returncode == 0, done.stdout
 
 
 def test_a_refused_command_is_recorded_once(tmp_path):
