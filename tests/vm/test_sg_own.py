@@ -594,7 +594,7 @@ def test_mid_layer_counts_and_traces_each_command(lun, way):
 @pytest.mark.parametrize("way", ("run", "batch"))
 def test_block_io_and_passthrough_get_equal_shares(queues, way):
     """fio and smq_sg each send as many commands as the depth allows. Each side gets a third of the
-    commands or more, and no command waits for longer than 100 ms; on a busy machine 30 percent, and
+    commands or more, and no command waits for longer than 250 ms; on a busy machine 30 percent, and
     three times as long as without fio. Other load on the machine disturbs only some turns."""
     depth, service_ns, said = 16, 5000000, []
     options = {"run": {"depth": 2 * depth},
@@ -618,7 +618,7 @@ def test_block_io_and_passthrough_get_equal_shares(queues, way):
             share = mine["served"] / max(total, 1)
             # On a busy machine commands take as long without fio.
             usual = waits(path, ms=1500 * TIME_FACTOR, **options)["worst_us"]
-            most = max(100000 * TIME_FACTOR, 3 * usual)
+            most = max(250000 * TIME_FACTOR, 3 * usual)
             fair = min(share, 1 - share) >= (1 / 3 if usual <= 30000 else 0.3)
             said.append((fair, share, most, mine["worst_us"], fio["clat_ns"]["max"] / 1000))
             if fair and max(said[-1][3:]) <= most:
