@@ -329,7 +329,8 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io)
 	adhoc->pages = smqsg_adhoc_pages(io);
 	if (smqsg_lock_pages(adhoc->pages, &adhoc->owner))
 		return smqsg_wait_refused(io->fd);
-	return smqsg_io_wait(io, SMQSG_NO_SLOT, adhoc->timeout, smqsg_adhoc_grant);
+	return smqsg_io_wait(io, smq_uring_task(io->ioucmd), SMQSG_NO_SLOT, adhoc->timeout,
+			     smqsg_adhoc_grant);
 }
 
 /* Sends a command that waits or needs the device's queue, or makes it wait. */

@@ -62,18 +62,19 @@ void smqsg_slot_fill_mapped(struct request *rq, struct smqsg_slot *slot, struct 
 }
 
 /**
- * smqsg_io_wait() - makes an SQE's command wait for a place or a tag
+ * smqsg_io_wait() - makes a command wait for a place or a tag
  * @io: the command
+ * @task: its waiting ends if this task ends; or NULL
  * @slot: its slot, or SMQSG_NO_SLOT
  * @timeout: how long it may wait, in jiffies
  * @grant: called when its turn has come; calls smqsg_io_granted()
  *
  * Return: as smqsg_wait(). Process context.
  */
-int smqsg_io_wait(struct smqsg_io *io, u32 slot, unsigned long timeout,
+int smqsg_io_wait(struct smqsg_io *io, struct task_struct *task, u32 slot, unsigned long timeout,
 		  void (*grant)(struct smqsg_waiter *waiter, int got))
 {
-	io->waiter.task = smq_uring_task(io->ioucmd);
+	io->waiter.task = task;
 	io->waiter.waited = false;
 	io->waiter.stopped = false;
 	io->waiter.slot = slot;

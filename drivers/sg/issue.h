@@ -36,7 +36,7 @@ int smqsg_slot_send_slowly(struct smqsg_io *io, blk_mq_req_flags_t flags, blk_op
 int smqsg_slot_send_placed(struct smqsg_io *io, blk_opf_t polled, struct io_uring_cmd *ioucmd);
 int smqsg_slot_send_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg_slot *slot,
 			  u32 varied);
-int smqsg_io_wait(struct smqsg_io *io, u32 slot, unsigned long timeout,
+int smqsg_io_wait(struct smqsg_io *io, struct task_struct *task, u32 slot, unsigned long timeout,
 		  void (*grant)(struct smqsg_waiter *waiter, int got));
 int smqsg_io_granted(struct smqsg_io *io, int got, int (*issue)(struct smqsg_io *io));
 void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *rq);

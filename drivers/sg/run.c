@@ -39,8 +39,8 @@ static noinline int smqsg_slot_unsent(struct smqsg_io *io, int error, unsigned i
 	struct io_uring_cmd *ioucmd = io->ioucmd;
 
 	if (error == -EAGAIN) {
-		error = smqsg_io_wait(io, io->slot, io->fd->slots.array[io->slot].timeout,
-				      smqsg_slot_grant);
+		error = smqsg_io_wait(io, smq_uring_task(io->ioucmd), io->slot,
+				      io->fd->slots.array[io->slot].timeout, smqsg_slot_grant);
 		if (!error)
 			return -EIOCBQUEUED;
 		smqsg_slot_drop(io, error);

@@ -19,7 +19,7 @@
 #include "timed.h"
 
 /* A caller that sleeps until an entry is due checks at this interval whether it has to stop. */
-#define SMQSG_TIMED_LOOK	(100 * NSEC_PER_MSEC)
+#define SMQSG_TIMED_SLEEP	(100 * NSEC_PER_MSEC)
 /* The same while it waits for others: a slot may be in flight for code that does not wake it. */
 #define SMQSG_TIMED_BLOCKED	(10 * NSEC_PER_MSEC)
 /* After this many entries without a wait the doorbell rings, and the caller checks likewise. */
@@ -83,18 +83,20 @@ static int smqsg_timed_check_head(struct smq_sg_timed *arg)
 	if (memchr_inv(arg->reserved, 0, sizeof(arg->reserved)))
 		return smqsg_refuse(field, RESERVED, -EINVAL, "timed: reserved must be 0");
 	if (arg->flags)
-		return smqsg_refuse(field, FLAGS, -EINVAL, "timed flags %#x: 0", arg->flags);
+		return smqsg_refuse(field, FLAGS, -EINVAL,
+				    "timed flags %#x: must be 0", arg->flags);
 	if (arg->nr_files > SMQ_SG_MAX_FILES)
-		return smqsg_refuse(field, FILES, -EINVAL, "timed nr_files %u: up to %u",
+		return smqsg_refuse(field, FILES, -EINVAL, "timed nr_files %u: at most %u",
 				    arg->nr_files, SMQ_SG_MAX_FILES);
 	if (!arg->nr_files && arg->files)
-		return smqsg_refuse(field, FILES, -EINVAL, "timed files: 0 without nr_files");
+		return smqsg_refuse(field, FILES, -EINVAL,
+				    "timed files: must be 0 if nr_files is 0");
 	if (arg->start > KTIME_MAX)
-		return smqsg_refuse(field, START, -EINVAL, "timed start %llu: too late",
-				    arg->start);
+		return smqsg_refuse(field, START, -EINVAL, "timed start %llu: at most %llu",
+				    arg->start, (u64)KTIME_MAX);
 	if (arg->spin > SMQ_SG_MAX_SPIN)
-		return smqsg_refuse(field, SPIN, -EINVAL, "timed spin %u: up to %u", arg->spin,
-				    SMQ_SG_MAX_SPIN);
+		return smqsg_refuse(field, SPIN, -EINVAL, "timed spin %u: at most %u",
+				    arg->spin, SMQ_SG_MAX_SPIN);
 	return 0;
 }
 
@@ -131,7 +133,7 @@ static int smqsg_timed_get_files(struct smqsg_timed *timed)
 
 static noinline int smqsg_timed_refuse_lba(u32 *field)
 {
-	return smqsg_refuse(field, LBA, -EINVAL, "timed lba: 0 without its flag");
+	return smqsg_refuse(field, LBA, -EINVAL, "timed lba: must be 0 without SMQ_SG_RUN_LBA");
 }
 
 /*
@@ -148,22 +150,29 @@ static noinline int smqsg_timed_check_more(struct smqsg_timed *timed,
 	if (flags & ~SMQSG_TIMED_FLAGS ||
 	    (flags & SMQ_SG_TIMED_NOTHING && flags & SMQSG_TIMED_RUN) ||
 	    (flags & SMQ_SG_TIMED_AFTER && !(flags & SMQ_SG_TIMED_NUMBER)))
-		return smqsg_refuse(field, FLAGS, -EINVAL, "timed entry's flags %#x: these not",
+		return smqsg_refuse(field, FLAGS, -EINVAL,
+				    "timed flags %#x of an entry: unknown, or not allowed together",
 				    flags);
 	if (flags & SMQ_SG_TIMED_NUMBER ? entry->number <= *last : entry->number)
-		return smqsg_refuse(field, NUMBER, -EINVAL, "timed number %u: last %u, or no flag",
+		return smqsg_refuse(field, NUMBER, -EINVAL,
+				    "timed number %u: above %u, or 0 without SMQ_SG_TIMED_NUMBER",
 				    entry->number, *last);
 	if (flags & SMQ_SG_TIMED_AFTER ? entry->after - 1 >= entry->number - 1 : entry->after)
-		return smqsg_refuse(field, AFTER, -EINVAL, "timed after %u: below %u, or no flag",
+		return smqsg_refuse(field, AFTER, -EINVAL,
+				    "timed after %u: 1 to below %u, or 0 without SMQ_SG_TIMED_AFTER",
 				    entry->after, entry->number);
 	if (entry->run.buffer && !(flags & SMQ_SG_RUN_BUFFER))
-		return smqsg_refuse(field, BUFFER, -EINVAL, "timed buffer: 0 without its flag");
+		return smqsg_refuse(field, BUFFER, -EINVAL,
+				    "timed buffer %u: must be 0 without SMQ_SG_RUN_BUFFER",
+				    entry->run.buffer);
 	if (entry->run.slot && flags & SMQ_SG_TIMED_NOTHING)
-		return smqsg_refuse(field, SLOT, -EINVAL, "timed slot: 0 without a command");
+		return smqsg_refuse(field, SLOT, -EINVAL,
+				    "timed slot %u: must be 0 with SMQ_SG_TIMED_NOTHING",
+				    entry->run.slot);
 	if (entry->run.lba && flags & SMQ_SG_TIMED_NOTHING)
 		return smqsg_timed_refuse_lba(field);
 	if (entry->file >= timed->batch->nr_files)
-		return smqsg_refuse(field, FILE, -EINVAL, "timed file %u: below %u",
+		return smqsg_refuse(field, FILE, -EINVAL, "timed file %u: must be below %u",
 				    entry->file, timed->batch->nr_files);
 	entry->file = array_index_nospec(entry->file, timed->batch->nr_files);
 	*last = max(*last, entry->number);
@@ -500,22 +509,16 @@ static unsigned int smqsg_timed_state(void)
 static noinline int smqsg_timed_wait_place(struct smqsg_timed *timed, struct smqsg_io *io)
 {
 	struct completion *done = &timed->batch->caller.done;
-	const unsigned long look = nsecs_to_jiffies(SMQSG_TIMED_LOOK);
+	const unsigned long most = nsecs_to_jiffies(SMQSG_TIMED_SLEEP);
 	int ret;
 
-	io->waiter.task = NULL;
-	io->waiter.waited = false;
-	io->waiter.stopped = false;
-	io->waiter.slot = SMQSG_NO_SLOT;
-	io->waiter.want = 1;
-	io->waiter.deadline = jiffies + SMQSG_TIMEOUT;
-	io->waiter.grant = smqsg_timed_grant;
-	ret = smqsg_wait(io->fd, &io->waiter);
+	/* Without a task: the caller itself sees that it has to stop. */
+	ret = smqsg_io_wait(io, NULL, SMQSG_NO_SLOT, SMQSG_TIMEOUT, smqsg_timed_grant);
 	if (ret)
 		return ret;
 	while ((smqsg_timed_state() == TASK_KILLABLE ?
-		wait_for_completion_killable_timeout(done, look) :
-		wait_for_completion_interruptible_timeout(done, look)) <= 0) {
+		wait_for_completion_killable_timeout(done, most) :
+		wait_for_completion_interruptible_timeout(done, most)) <= 0) {
 		ret = smqsg_timed_stopped(timed);
 		if (!ret)
 			continue;
@@ -646,7 +649,7 @@ static void smqsg_timed_sleep(struct smqsg_timed *timed, ktime_t until, bool due
 	finish_wait(head, &timed->wait);
 }
 
-static void smqsg_timed_look(struct smqsg_timed *timed)
+static void smqsg_timed_read_clock(struct smqsg_timed *timed)
 {
 	timed->now = ktime_get_ns() - timed->arg.start;
 }
@@ -656,7 +659,7 @@ static __always_inline bool smqsg_timed_due(struct smqsg_timed *timed,
 					    const struct smq_sg_timed_entry *entry)
 {
 	if (timed->now < (s64)entry->due)
-		smqsg_timed_look(timed);
+		smqsg_timed_read_clock(timed);
 	return timed->now >= (s64)entry->due;
 }
 
@@ -669,7 +672,7 @@ static int smqsg_timed_wait(struct smqsg_timed *timed)
 
 	if (smqsg_timed_due(timed, entry) && !smqsg_timed_blocked(timed))
 		return 0;
-	smqsg_timed_look(timed);
+	smqsg_timed_read_clock(timed);
 	/* A spin ends when the entry is due. If it then has to wait for others, one begins. */
 	end_spin = max(due, timed->now) + spin;
 	while (!smqsg_timed_due(timed, entry) || smqsg_timed_blocked(timed)) {
@@ -679,17 +682,18 @@ static int smqsg_timed_wait(struct smqsg_timed *timed)
 		smqsg_batch_put_back(smqsg_timed_reap(timed));
 		before = timed->now;
 		if (before < due && due - before > spin) {
-			smqsg_timed_sleep(timed, min(due - spin, before + SMQSG_TIMED_LOOK), false);
+			smqsg_timed_sleep(timed, min(due - spin, before + SMQSG_TIMED_SLEEP),
+					  false);
 		} else if (before >= due && before >= end_spin) {
 			smqsg_timed_sleep(timed, before + SMQSG_TIMED_BLOCKED, true);
 		} else {
 			cond_resched();
 			cpu_relax();
-			smqsg_timed_look(timed);
+			smqsg_timed_read_clock(timed);
 			timed->arg.spun += timed->now - before;
 			continue;
 		}
-		smqsg_timed_look(timed);
+		smqsg_timed_read_clock(timed);
 	}
 	return 0;
 }

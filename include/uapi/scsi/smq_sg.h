@@ -491,7 +491,7 @@ struct smq_sg_timed_result {
  * @nr_files: in: up to SMQ_SG_MAX_FILES; 0: all entries run slots of the file itself
  * @spin: in: for how many nanoseconds at most to spin rather than sleep before an entry, up to
  *	SMQ_SG_MAX_SPIN: the CPU is busy meanwhile, but the entry is sent sooner
- * @done: out: how many entries were sent, have ended unsent, or were passed
+ * @done: out: how many entries were sent or have ended, from the first on
  * @index: out: the entry at fault, if @field is not SMQ_SG_FIELD_NONE
  * @field: out: the field at fault, enum smq_sg_field: of that entry, or of this structure for
  *	RESERVED, FILES, START and SPIN; then @index is smq_sg_batch.count
