@@ -8,13 +8,15 @@
 #include <linux/workqueue.h>
 #include <smq/policy.h>
 
+#include "compare.h"
+
 struct smq_lun_core;
 
 /**
  * struct smq_choice - the policy that a host has chosen
  * @lock: held while the policy or an advertised depth changes, while queue_depth is written, and
  *	while a LUN is set up or removed; a mutex, because all of this may sleep. Protects @policy,
- *	@knobs, @looking and smq_host_core.raised and lowering
+ *	@knobs, @looking, @comparing to @window_start, and smq_host_core.raised and lowering
  * @policy: the chosen policy, NULL for "direct"; smq_host.policy is the same, or NULL while
  *	the policy has nothing to do. Read inside an RCU read-side section
  * @knobs: settings of all policies, struct smq_knobs.node
@@ -25,6 +27,11 @@ struct smq_lun_core;
  *	whether it has something to do
  * @look_end: when the look ends, in jiffies
  * @queued_at_look: how many commands had been queued when the last look ended
+ * @comparing: the policy is being compared with "direct"
+ * @slower: the last comparison found it slower; until the next look the host runs as "direct"
+ * @compare: the comparison, or the last one
+ * @window_done: how many commands had ended when the comparison's window began
+ * @window_start: when it began, ktime in ns
  * @last_full: when a command was last held because its device was full, in jiffies
  * @live: number of policies of this host that have not been freed yet; atomic because each is freed
  *	by a work item of its own, without @lock
@@ -40,6 +47,11 @@ struct smq_choice {
 	bool looking;
 	unsigned long look_end;
 	u64 queued_at_look;
+	bool comparing;
+	bool slower;
+	struct smq_compare compare;
+	u64 window_done;
+	u64 window_start;
 	unsigned long last_full;
 	atomic_t live;
 };

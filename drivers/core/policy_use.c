@@ -5,6 +5,9 @@
  * find out that it has something to do again. Two things make it effective again: a full device,
  * which "direct" notices in its cold branches, and a look every few seconds, in which commands go
  * through the policy for 200 ms.
+ *
+ * A policy that has something to do may still lose: a policy with the operation "pass" is compared
+ * with "direct" when it becomes effective, and every few seconds while it is.
  */
 #include <linux/export.h>
 #include <linux/percpu.h>
@@ -13,16 +16,28 @@
 
 /* The time before the next try to raise or lower the advertised depth, in jiffies. */
 #define SMQ_USE_RETRY	msecs_to_jiffies(10)
+/* A window of a comparison, in jiffies: all windows together take as long as a look. */
+#define SMQ_USE_WINDOW	(SMQ_POLICY_LOOK / SMQ_COMPARE_WINDOWS)
 
-static u64 smq_use_queued(const struct smq_host *host)
+struct smq_use_sum {
+	u64 queued;
+	u64 done;
+};
+
+/* Sums up how many commands were queued, and how many have ended. */
+static struct smq_use_sum smq_use_count(const struct smq_host *host)
 {
+	struct smq_use_sum sum = {};
 	unsigned int i;
-	u64 sum = 0;
 	int cpu;
 
 	for (i = 0; i < host->nr_hwqs; i++) {
-		for_each_possible_cpu(cpu)
-			sum += READ_ONCE(per_cpu_ptr(host->hwq[i]->stats, cpu)->queued);
+		for_each_possible_cpu(cpu) {
+			const struct smq_stats *stats = per_cpu_ptr(host->hwq[i]->stats, cpu);
+
+			sum.queued += READ_ONCE(stats->queued);
+			sum.done += READ_ONCE(stats->done);
+		}
 	}
 	return sum;
 }
@@ -70,12 +85,23 @@ static bool smq_use_needed(struct smq_host *host, struct smq_policy *policy)
 	    (time_before(jiffies, READ_ONCE(host->core->choice.last_full) + SMQ_POLICY_IDLE) ||
 	     smq_depth_is_reduced(host)))
 		return true;
-	return policy->ops->has_use(policy);
+	return !host->core->choice.slower && policy->ops->has_use(policy);
+}
+
+/* Begins a window of a comparison. Returns its length, in jiffies. */
+static unsigned long smq_use_compare(struct smq_host *host, struct smq_policy *policy)
+{
+	struct smq_choice *choice = &host->core->choice;
+
+	policy->ops->pass(policy, !smq_compare_with(&choice->compare));
+	choice->window_done = smq_use_count(host).done;
+	choice->window_start = ktime_get_ns();
+	return SMQ_USE_WINDOW;
 }
 
 /*
- * Makes the policy effective, and raises the advertised depth for a policy that holds commands.
- * Returns the time until the next check, in jiffies.
+ * Makes the policy effective, raises the advertised depth for a policy that holds commands, and
+ * begins a comparison. Returns the time until the next check, in jiffies.
  */
 static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_policy *policy)
 {
@@ -90,7 +116,11 @@ static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_polic
 		WRITE_ONCE(choice->last_full, jiffies);
 		return SMQ_USE_RETRY;
 	}
-	return SMQ_POLICY_IDLE;
+	if (!policy->ops->pass)
+		return SMQ_POLICY_IDLE;
+	choice->compare = (struct smq_compare) {};
+	choice->comparing = true;
+	return smq_use_compare(host, policy);
 }
 
 /*
@@ -102,17 +132,19 @@ static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_polic
 static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy *policy)
 {
 	struct smq_choice *choice = &host->core->choice;
-	u64 queued = smq_use_queued(host);
+	u64 queued = smq_use_count(host).queued;
 
 	if (!rcu_access_pointer(host->policy)) {
 		if (queued == choice->queued_at_look)
 			return SMQ_POLICY_IDLE;
 		choice->looking = true;
+		choice->slower = false;
 		choice->look_end = jiffies + SMQ_POLICY_LOOK;
 		if (policy->ops->look)
 			policy->ops->look(policy);
 		smq_use_swap(host, policy);
-		return SMQ_POLICY_LOOK;
+		/* What the policy knows from earlier may be enough to begin a comparison. */
+		return smq_use_needed(host, policy) ? 0 : SMQ_POLICY_LOOK;
 	}
 	if (choice->looking && time_before(jiffies, choice->look_end))
 		return choice->look_end - jiffies;
@@ -129,6 +161,28 @@ static unsigned long smq_use_when_idle(struct smq_host *host, struct smq_policy 
 	return smq_use_needed(host, policy) ? 0 : SMQ_POLICY_IDLE;
 }
 
+/*
+ * Called when a window of a comparison has ended. Returns the length of the next one, or the time
+ * until the next check, in jiffies.
+ */
+static unsigned long smq_use_compared(struct smq_host *host, struct smq_policy *policy)
+{
+	struct smq_choice *choice = &host->core->choice;
+	u64 done = smq_use_count(host).done - choice->window_done;
+	u64 ns = ktime_get_ns() - choice->window_start;
+
+	smq_compare_add(&choice->compare, done, min_t(u64, ns, U32_MAX));
+	if (choice->compare.window < SMQ_COMPARE_WINDOWS)
+		return smq_use_compare(host, policy);
+	choice->comparing = false;
+	choice->slower = smq_compare_is_slower(&choice->compare);
+	/* If the device is full, a slower policy stays effective, but lets commands pass. */
+	policy->ops->pass(policy, choice->slower);
+	if (!smq_use_needed(host, policy))
+		return smq_use_when_idle(host, policy);
+	return SMQ_POLICY_IDLE;
+}
+
 static void smq_use_work(struct work_struct *work)
 {
 	struct smq_host_core *core = container_of(to_delayed_work(work), struct smq_host_core,
@@ -141,7 +195,9 @@ static void smq_use_work(struct work_struct *work)
 	mutex_lock(&choice->lock);
 	policy = smq_choice_policy(choice);
 	if (policy && !READ_ONCE(core->eh.removing)) {
-		if (smq_use_needed(host, policy))
+		if (choice->comparing)
+			again = smq_use_compared(host, policy);
+		else if (smq_use_needed(host, policy))
 			again = smq_use_when_needed(host, policy);
 		else
 			again = smq_use_when_idle(host, policy);
@@ -173,6 +229,9 @@ void smq_use_begin(struct smq_host *host)
 	choice->last_full = jiffies - SMQ_POLICY_IDLE;
 	choice->queued_at_look = U64_MAX;
 	choice->looking = false;
+	choice->comparing = false;
+	choice->slower = false;
+	choice->compare = (struct smq_compare) {};
 	WRITE_ONCE(choice->in_use, false);
 	mod_delayed_work(host->core->hold.wq, &choice->use, 0);
 }

@@ -167,12 +167,14 @@ EXPORT_SYMBOL_GPL(smq_host_groups);
 static void smq_show_host(struct seq_file *m, struct smq_host *host,
 			  const struct smq_policy *policy)
 {
+	const struct smq_choice *choice = &host->core->choice;
 	const struct smq_host_eh *eh = &host->core->eh;
 
-	seq_printf(m, "host=%u lld=%s policy=%s effective=%s depth=%u extra=%u raised=%d held=%u faults=%d",
+	seq_printf(m, "host=%u lld=%s policy=%s effective=%s compared=%d slower=%d depth=%u extra=%u raised=%d held=%u faults=%d",
 		   host->shost->host_no, host->lld->name, policy ? policy->ops->name : "direct",
 		   rcu_access_pointer(host->policy) ? policy->ops->name : "direct",
-		   host->depth, host->extra, host->core->raised, smq_hold_sum(host),
+		   choice->compare.window == SMQ_COMPARE_WINDOWS, choice->slower, host->depth,
+		   host->extra, host->core->raised, smq_hold_sum(host),
 		   READ_ONCE(host->core->faults.on));
 	seq_printf(m, " timeouts=%d aborts=%d lun_resets=%d target_resets=%d host_resets=%d reset_cmds=%d\n",
 		   atomic_read(&eh->timeouts), atomic_read(&eh->aborts),

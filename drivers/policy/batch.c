@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The policy "batch": one doorbell for several commands, where doorbells are expensive.
- * batch_choice.h makes the decisions. While doorbells are cheap, commands pass, and the layer runs
- * the host as "direct".
+ * batch_choice.h makes the decisions. While doorbells are cheap, or fewer commands end than without
+ * the policy, commands pass, and the layer runs the host as "direct".
  */
 #include <linux/ktime.h>
 #include <linux/seq_file.h>
@@ -167,7 +167,7 @@ static void batch_hold(struct batch_hwq *b, struct smq_cmd *cmd, bool last, bool
 	choice = smq_batch_choose(&b->choice, READ_ONCE(b->knobs->requests),
 				  READ_ONCE(b->knobs->bytes), &now);
 	if (choice == SMQ_BATCH_GO) {
-		if (b->choice.expensive)
+		if (smq_batch_holds(&b->choice))
 			sample = smq_batch_sample_due(&b->choice);
 	} else if (b->hold.nr == 1 || !hrtimer_is_queued(&b->hold.timer)) {
 		/* Here the clock is read once for a batch, not for each command. */
@@ -269,6 +269,19 @@ static void batch_look(struct smq_policy *policy)
 	}
 }
 
+static void batch_pass(struct smq_policy *policy, bool on)
+{
+	unsigned int i;
+
+	for (i = 0; i < policy->host->nr_hwqs; i++) {
+		struct batch_hwq *b = smq_policy_hwq_priv(policy, policy->host->hwq[i]);
+
+		spin_lock_irq(&b->hold.lock);
+		b->choice.pass = on;
+		spin_unlock_irq(&b->hold.lock);
+	}
+}
+
 static int batch_init_hwq(struct smq_policy *policy, struct smq_hwq *hwq)
 {
 	struct batch_hwq *b = smq_policy_hwq_priv(policy, hwq);
@@ -291,9 +304,9 @@ static void batch_show(struct seq_file *m, struct smq_policy *policy, struct smq
 	struct batch_hwq *b = smq_policy_hwq_priv(policy, hwq);
 
 	spin_lock_irq(&b->hold.lock);
-	seq_printf(m, " held=%u bytes=%u inflight=%d doorbell_ns=%u expensive=%d", b->hold.nr,
+	seq_printf(m, " held=%u bytes=%u inflight=%d doorbell_ns=%u expensive=%d pass=%d", b->hold.nr,
 		   b->hold.bytes, atomic_read(&b->inflight), smq_batch_cost(&b->choice),
-		   b->choice.expensive);
+		   b->choice.expensive, b->choice.pass);
 	spin_unlock_irq(&b->hold.lock);
 }
 
@@ -358,5 +371,6 @@ const struct smq_policy_ops smq_batch_ops = {
 	.last		= batch_last,
 	.has_use	= batch_has_use,
 	.look		= batch_look,
+	.pass		= batch_pass,
 	.show		= batch_show,
 };

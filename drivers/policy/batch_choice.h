@@ -39,7 +39,8 @@
  * @run: number of commands so far in the block layer's present batch
  * @natural: number of commands in the block layer's last complete batch
  * @look: how many samples are to be taken soon
- * @expensive: the doorbell is expensive, so it pays to hold commands
+ * @expensive: the doorbell is expensive, so it may pay to hold commands
+ * @pass: commands pass all the same, because the policy is slower or is being compared
  */
 struct smq_batch {
 	unsigned int cost[SMQ_BATCH_SAMPLES];
@@ -51,6 +52,7 @@ struct smq_batch {
 	unsigned int natural;
 	unsigned int look;
 	bool expensive;
+	bool pass;
 };
 
 /**
@@ -125,8 +127,14 @@ static inline void smq_batch_sample(struct smq_batch *b, unsigned long long ns)
 		b->expensive = b->nr_samples == SMQ_BATCH_SAMPLES && cost >= SMQ_BATCH_EXPENSIVE_NS;
 }
 
+/* Whether commands are held. */
+static inline bool smq_batch_holds(const struct smq_batch *b)
+{
+	return b->expensive && !b->pass;
+}
+
 /*
- * Whether a new command goes to the LLD without being held: always while doorbells are cheap. If
+ * Whether a new command goes to the LLD without being held: always while none is held at all. If
  * doorbells are expensive, only while the block layer's batches are large: the commands of such a
  * batch share one doorbell already, and to hold them would cost more than it gains.
  */
@@ -134,7 +142,7 @@ static inline bool smq_batch_passes(struct smq_batch *b, unsigned int max_held, 
 {
 	bool large = 2 * b->natural >= max_held;
 
-	if (!b->expensive)
+	if (!smq_batch_holds(b))
 		return 1;
 	b->run++;
 	if (last) {
@@ -164,7 +172,7 @@ smq_batch_choose(struct smq_batch *b, unsigned int max_held, unsigned int max_by
 	if (now->held >= max_held || now->bytes >= max_bytes)
 		choice = SMQ_BATCH_GO;
 	else if (!now->last ||
-		 (b->expensive && now->inflight && now->held < b->peak / SMQ_BATCH_SHARE))
+		 (smq_batch_holds(b) && now->inflight && now->held < b->peak / SMQ_BATCH_SHARE))
 		choice = SMQ_BATCH_WAIT;
 	if (choice == SMQ_BATCH_GO)
 		b->peak -= (b->peak - all + 7) / 8;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The policy "steer": a command whose own hardware queue is busy goes to an idle one.
- * steer_choice.h chooses; while steering does not help, the layer runs the host as "direct".
+ * steer_choice.h chooses; while steering does not help, the layer runs the host as "direct". A command
+ * that ends sooner may delay others, so the layer also compares how many commands end.
  */
 #include <linux/seq_file.h>
 #include <linux/topology.h>
@@ -270,6 +271,19 @@ static void steer_look(struct smq_policy *policy)
 	}
 }
 
+static void steer_pass(struct smq_policy *policy, bool on)
+{
+	unsigned int i;
+
+	for (i = 0; i < policy->host->nr_hwqs; i++) {
+		struct steer_hwq *s = smq_policy_hwq_priv(policy, policy->host->hwq[i]);
+
+		spin_lock_irq(&s->lock);
+		s->choice.pass = on;
+		spin_unlock_irq(&s->lock);
+	}
+}
+
 /*
  * Returns the first CPU of a hardware queue: the value of steer_hwq.cpu until a command completes.
  */
@@ -358,5 +372,6 @@ const struct smq_policy_ops smq_steer_ops = {
 	.refused	= steer_refused,
 	.has_use	= steer_has_use,
 	.look		= steer_look,
+	.pass		= steer_pass,
 	.show		= steer_show,
 };

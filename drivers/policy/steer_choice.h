@@ -7,7 +7,8 @@
  * policy finds that out without a clock. A command that was steered while N others were in flight
  * on its own queue would have ended there after these N. If it ends before half of the N have
  * ended, it has won. If a device serves all queues alike, nearly all of the N end first. So the
- * policy steers a few commands as a trial, and continues while commands win.
+ * policy steers a few commands as a trial, and continues while commands win. Then the layer compares
+ * how many commands end with and without steering (drivers/core/compare.h).
  */
 #ifndef SMQ_STEER_CHOICE_H
 #define SMQ_STEER_CHOICE_H
@@ -41,7 +42,8 @@
  * @trying: commands that the trial may still steer
  * @judged: steered commands of the window that have ended
  * @won: how many of these have won: they ended sooner than on their own queue
- * @on: commands are steered
+ * @on: steering helps
+ * @pass: no command is steered all the same, because steering is slower or is being compared
  */
 struct smq_steer {
 	unsigned int credit;
@@ -49,6 +51,7 @@ struct smq_steer {
 	unsigned int judged;
 	unsigned int won;
 	bool on;
+	bool pass;
 };
 
 /**
@@ -97,6 +100,8 @@ static inline unsigned int smq_steer_rank(const struct smq_steer_queue *q, unsig
 /* Whether a command of a busy hardware queue should go to another one, if one is idle. */
 static inline bool smq_steer_wants(struct smq_steer *s)
 {
+	if (s->pass)
+		return 0;
 	if (s->on || s->trying)
 		return 1;
 	if (s->credit < SMQ_STEER_TRIAL) {
@@ -154,6 +159,7 @@ static inline void smq_steer_look(struct smq_steer *s, unsigned long long comman
 	s->credit += commands < room ? commands : room;
 	s->trying = 0;
 	s->on = 0;
+	s->pass = 0;
 }
 
 #endif /* SMQ_STEER_CHOICE_H */

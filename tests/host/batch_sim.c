@@ -4,14 +4,16 @@
  * device, which has a service time and a doorbell that costs CPU time. The policy's own header
  * makes the decisions. Run by test_batch.py.
  *
- * batch_sim direct|batch QD CPU_NS DOORBELL_NS SERVICE_NS BURST JITTER SEED WAIT_NS
- * Commands are queued in batches of BURST. JITTER is in percent of SERVICE_NS. WAIT_NS limits how
- * long commands are held. Checks that every command ends, and prints the results.
+ * batch_sim direct|batch|compared QD CPU_NS DOORBELL_NS SERVICE_NS BURST JITTER SEED WAIT_NS
+ * compared: as batch, and the layer compares it with direct. Commands are queued in batches of BURST.
+ * JITTER is in percent of SERVICE_NS. WAIT_NS limits how long commands are held. Checks that every
+ * command ends, and prints the results.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../drivers/core/compare.h"
 #include "../../drivers/policy/batch_choice.h"
 
 #define COMMANDS	200000
@@ -19,6 +21,9 @@
 #define MAX_HELD	16
 #define MAX_BYTES	65536
 #define BYTES		512
+/* As in drivers/core/policy_use.c, in ns. */
+#define WINDOW		16000000ULL
+#define IDLE		5000000000ULL
 
 static unsigned long long now;		/* the simulated time, in ns */
 static unsigned long long due[MAX_QD];	/* when each command in flight ends, in ns */
@@ -31,7 +36,11 @@ static unsigned long long seed;
 
 static unsigned int doorbell_ns, service_ns, jitter, wait_ns;
 static struct smq_batch batch;
-static int policy;
+static int policy, compared;
+
+static struct smq_compare comparison;
+static bool comparing;
+static unsigned long long window_start, window_done, idle_end;
 
 static unsigned int random_below(unsigned int below)
 {
@@ -160,6 +169,32 @@ static unsigned long long next_event(void)
 	return next;
 }
 
+/* Does what the layer does to compare the policy with "direct". */
+static void compare(void)
+{
+	if (!batch.expensive)
+		return;
+	if (comparing) {
+		if (now < window_start + WINDOW)
+			return;
+		smq_compare_add(&comparison, done - window_done, now - window_start);
+		if (comparison.window == SMQ_COMPARE_WINDOWS) {
+			comparing = false;
+			batch.pass = smq_compare_is_slower(&comparison);
+			idle_end = now + IDLE;
+			return;
+		}
+	} else if (now < idle_end) {
+		return;
+	} else {
+		comparing = true;
+		comparison = (struct smq_compare) { 0 };
+	}
+	batch.pass = !smq_compare_with(&comparison);
+	window_start = now;
+	window_done = done;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long long submitted = 0, next;
@@ -167,7 +202,8 @@ int main(int argc, char **argv)
 
 	if (argc != 10)
 		return 2;
-	policy = !strcmp(argv[1], "batch");
+	compared = !strcmp(argv[1], "compared");
+	policy = compared || !strcmp(argv[1], "batch");
 	qd = atoi(argv[2]);
 	cpu_ns = atoi(argv[3]);
 	doorbell_ns = atoi(argv[4]);
@@ -179,6 +215,8 @@ int main(int argc, char **argv)
 
 	while (done < COMMANDS) {
 		complete_due();
+		if (compared)
+			compare();
 		if (burst > COMMANDS - submitted)
 			burst = COMMANDS - submitted;
 		if (burst && submitted - done + burst <= qd) {

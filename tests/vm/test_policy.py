@@ -167,6 +167,28 @@ def test_expensive_doorbells_are_shared(hold):
     assert done > 100 and get_param("commits") <= done / 8
 
 
+@pytest.mark.limit(120)
+@with_params(**EXPENSIVE | {"delay_us": 20_000_000})
+def test_slower_policy_runs_as_direct(hold):
+    """Because of ten slow commands the device is never idle. So batch waits for a third of twelve
+    commands, and the two of the load wait 10 ms for each doorbell. The layer finds out that direct
+    ends more of them. A load that fills batches makes batch effective again."""
+    lun = hold.luns()[0]
+    choose(hold, "batch", usecs=10000)
+    with ThreadPoolExecutor(10) as pool:
+        slow = [pool.submit(read, lun, 60) for _ in range(10)]
+        wait_for("the slow commands", lambda: get_param("inflight") == 10)
+        set_param("delay_us", 0)
+        with load_on(lun.sd, **ONE | {"iodepth": 2}):
+            wait_for("direct", lambda: state(hold)["slower"] and
+                     state(hold)["effective"] == "direct", 60)
+        with load_on(lun.sd, **ONE | {"iodepth": 40}):
+            wait_for("batch", lambda: state(hold)["compared"] and not state(hold)["slower"] and
+                     state(hold)["effective"] == "batch", 60)
+        assert all(job.result().good for job in slow)
+    settle(hold)
+
+
 @with_params(**EXPENSIVE | {"delay_us": 0})
 def test_timed_doorbells_are_counted(hold):
     """To time a doorbell, batch rings two: one for the commands before, and one for the command

@@ -23,10 +23,11 @@ counted() {
 	}' "$stats"
 }
 
-# Prints the effective policy, if the row has chosen a policy.
+# Prints the effective policy, if the row has chosen a policy; "slower" if the layer has found that
+# direct is faster.
 effective() {
 	[[ -z $POLICY ]] ||
-		sed -n 's/^host=.* effective=\([^ ]*\).*/\1/p' \
+		sed -n 's/^host=.* slower=1 .*/slower/p; t; s/^host=.* effective=\([^ ]*\).*/\1/p' \
 			"/sys/kernel/debug/smq/$(basename "$(smq_host)")/stats"
 }
 
@@ -62,29 +63,33 @@ policy() {
 	note "param $ROW policy $name $*"
 }
 
-# A policy that has nothing to do stops being effective, and looks again every five seconds. When a
-# policy is chosen, it looks at once, but it needs commands during that look. So choose batch again,
-# and issue commands. What batch learns from them stays for a while.
-#
-# While its device is not full, prio is effective only during a look. So choose it again, and wait
-# until the look is over: the next one begins after five seconds.
+# look_again PROGRAM ARG...: makes the policy find out about a load, a workload's program, before it
+# is measured. While its device is not full, prio is effective only during a look. So choose it again,
+# and wait until the look is over: the next one begins after five seconds. batch looks at doorbells,
+# and if these are expensive, it is compared with direct. So choose it again under the load, which is
+# the program's warm-up, made long.
 look_again() {
-	local host tries
+	local host stats job tries
 	host=$(smq_host)
-	if [[ $POLICY == prio ]]; then
-		echo direct > "$host/smq/policy" || die "the policy direct is refused"
-		echo prio > "$host/smq/policy" || die "the policy prio is refused"
-		sleep 0.5
-		return
+	[[ $POLICY == prio || $POLICY == batch ]] || return 0
+	if [[ $POLICY == batch ]]; then
+		"$@" --warmup 1000000 > /dev/null &
+		job=$!
 	fi
+	echo direct > "$host/smq/policy" || die "the policy direct is refused"
+	echo "$POLICY" > "$host/smq/policy" || die "the policy $POLICY is refused"
+	sleep 0.5
 	[[ $POLICY == batch ]] || return 0
-	for (( tries = 0; tries < 3; tries++ )); do
-		echo direct > "$host/smq/policy" || die "the policy direct is refused"
-		echo "$POLICY" > "$host/smq/policy" || die "the policy $POLICY is refused"
-		dd if="/dev/${DISKS[0]}" of=/dev/null bs=512 count=64 iflag=direct status=none ||
-			die "${DISKS[0]}: cannot be read"
-		! grep -q expensive=1 "/sys/kernel/debug/smq/${host##*/}/stats" || return 0
+	stats=/sys/kernel/debug/smq/${host##*/}/stats
+	for (( tries = 0; tries < 500; tries++ )); do
+		if ! grep -q expensive=1 "$stats" || grep -q compared=1 "$stats"; then
+			break
+		fi
+		sleep .02
 	done
+	kill "$job"
+	wait "$job" || true
+	(( tries < 500 )) || die "$POLICY: it is not compared with direct"
 }
 
 # Under icount an instruction takes a nanosecond, so the CPU is ten times slower than a real one.
