@@ -173,9 +173,9 @@ static noinline smq_qc_t conv_attach_queue_detour(struct conv_attach *at, struct
 		return ret ? conv_attach_refused(scmd, ret) : ret;
 	}
 	smq_attached_depth(cmd);
-	policy = smq_policy_passes(hwq);
+	policy = smq_policy_rings(hwq);
 	if (policy)
-		return smq_queue_passing(&conv_attach_submit, hwq, cmd, last, policy);
+		return smq_queue_ringing(&conv_attach_submit, hwq, cmd, last, policy);
 	return smq_queue_detour(&conv_attach_submit, hwq, cmd, last);
 }
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Calls the operations of the effective policy for a command on its way between the mid-layer and
- * the LLD. For the policies of this module, the operations passes, passed, queue and done are
- * direct calls.
+ * the LLD. For the policies of this module, the operations ring, queue and done are direct calls.
  */
 #include <linux/export.h>
 #include <linux/indirect_call_wrapper.h>
@@ -14,19 +13,24 @@
 #include "wait.h"
 
 /*
- * Returns the policy if it lets the command go to the LLD at once, else NULL. If the result is not
- * NULL, the caller gives the command to the LLD and then calls smq_policy_passed(), inside the same
- * RCU read-side section.
+ * Returns the policy if it only rings doorbells, else NULL. If the result is not NULL, the caller
+ * gives the command to the LLD and then calls smq_policy_ring(), inside the same RCU read-side
+ * section.
  */
-struct smq_policy *smq_policy_passes(struct smq_hwq *hwq)
+struct smq_policy *smq_policy_rings(struct smq_hwq *hwq)
 {
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
 
-	if (unlikely(!policy || !policy->ops->passes || smq_hwq_is_full(hwq)))
-		return NULL;
-	return INDIRECT_CALL_1(policy->ops->passes, smq_bucket_passes, policy, hwq);
+	return likely(policy && policy->ops->ring && !smq_hwq_is_full(hwq)) ? policy : NULL;
 }
-EXPORT_SYMBOL_GPL(smq_policy_passes);
+EXPORT_SYMBOL_GPL(smq_policy_rings);
+
+/* The LLD has got the last command of a batch. Context: as queue_cmd. */
+void smq_policy_ring(struct smq_policy *policy, struct smq_hwq *hwq)
+{
+	INDIRECT_CALL_1(policy->ops->ring, smq_bucket_has_command, policy, hwq);
+}
+EXPORT_SYMBOL_GPL(smq_policy_ring);
 
 /*
  * Called for each command on its way to the LLD if the host has an effective policy or the hardware
@@ -38,7 +42,7 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
 	struct smq_hwq *to;
 
-	if (unlikely(!policy || !smq_seen_begin(policy, cmd)))
+	if (unlikely(!policy || policy->ops->ring || !smq_seen_begin(policy, cmd)))
 		return smq_wait_behind_no_policy(cmd) ? NULL : hwq;
 	if (policy->ops->holds ? !smq_wait_enter(cmd) : !smq_wait_follow(cmd)) {
 		if (last && policy->ops->last)
@@ -46,23 +50,13 @@ struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool 
 		return NULL;
 	}
 	cmd->seen->flags |= SMQ_SEEN_QUEUED;
-	to = INDIRECT_CALL_4(policy->ops->queue, smq_batch_queue, smq_bucket_queue, smq_prio_queue,
-			     smq_steer_queue, policy, hwq, cmd, last);
+	to = INDIRECT_CALL_3(policy->ops->queue, smq_batch_queue, smq_prio_queue, smq_steer_queue,
+			     policy, hwq, cmd, last);
 	if (unlikely(to && to != hwq))
 		smq_move(cmd, to);
 	return to;
 }
 EXPORT_SYMBOL_GPL(smq_policy_queue);
-
-/*
- * Called when the LLD has taken or refused a command that smq_policy_passes() let pass. Context: as
- * queue_cmd.
- */
-void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq)
-{
-	INDIRECT_CALL_1(policy->ops->passed, smq_bucket_has_passed, policy, hwq);
-}
-EXPORT_SYMBOL_GPL(smq_policy_passed);
 
 /*
  * Called when the LLD refused a command that was moved. Returns true if the other hardware queue
@@ -99,8 +93,8 @@ bool smq_policy_take_uncommitted(struct smq_hwq *hwq)
 	struct smq_policy *policy = rcu_dereference(hwq->host->policy);
 	atomic_t *uncommitted;
 
-	/* The policy was dropped, and the mark with it: commit in any case. */
-	if (!policy)
+	/* No policy, or one that sets no mark: commit in any case. */
+	if (!policy || policy->ops->ring)
 		return true;
 	uncommitted = &policy->hwqs[hwq->index]->uncommitted;
 	return atomic_read(uncommitted) && atomic_xchg(uncommitted, 0);

@@ -138,14 +138,10 @@ int smq_policy_register(const struct smq_policy_ops *ops)
 	struct smq_registered_host *known;
 	int err = 0;
 
-	if (!ops->name || !*ops->name || strlen(ops->name) > 31 || !ops->queue) {
-		pr_err("policy '%.31s': needs a name of 1 to 31 characters and a queue operation\n",
+	if (!ops->name || !*ops->name || strlen(ops->name) > 31 ||
+	    !ops->queue == !ops->ring || (ops->ring && ops->holds)) {
+		pr_err("policy '%.31s': needs a name of 1 to 31 characters and the operation queue, or ring without holds\n",
 		       ops->name ?: "");
-		return -EINVAL;
-	}
-	if (!ops->passes != !ops->passed || (ops->passes && ops->holds)) {
-		pr_err("policy '%s': set both passes and passed or neither, and not with holds\n",
-		       ops->name);
 		return -EINVAL;
 	}
 	registered = kzalloc(sizeof(*registered), GFP_KERNEL);

@@ -21,12 +21,7 @@ struct smq_hwq *smq_prio_queue(struct smq_policy *policy, struct smq_hwq *hwq,
 
 /* bucket.c */
 extern const struct smq_policy_ops smq_bucket_ops;
-/* Begins the issue of a command that goes to the LLD at once; NULL: use smq_bucket_queue(). */
-struct smq_policy *smq_bucket_passes(struct smq_policy *policy, struct smq_hwq *hwq);
-/* Ends it. */
-void smq_bucket_has_passed(struct smq_policy *policy, struct smq_hwq *hwq);
-struct smq_hwq *smq_bucket_queue(struct smq_policy *policy, struct smq_hwq *hwq,
-				 struct smq_cmd *cmd, bool last);
+void smq_bucket_has_command(struct smq_policy *policy, struct smq_hwq *hwq);
 
 /* steer.c */
 extern const struct smq_policy_ops smq_steer_ops;

@@ -30,9 +30,9 @@ int smq_eh_host_reset(struct scsi_cmnd *scmd);
 smq_qc_t smq_cmd_refused(struct smq_cmd *cmd, enum smq_status st);
 
 /* The calls of the effective policy for a command (drivers/core/policy_path.c). */
-struct smq_policy *smq_policy_passes(struct smq_hwq *hwq);
+struct smq_policy *smq_policy_rings(struct smq_hwq *hwq);
 struct smq_hwq *smq_policy_queue(struct smq_hwq *hwq, struct smq_cmd *cmd, bool last);
-void smq_policy_passed(struct smq_policy *policy, struct smq_hwq *hwq);
+void smq_policy_ring(struct smq_policy *policy, struct smq_hwq *hwq);
 void smq_policy_uncommitted(struct smq_hwq *hwq);
 bool smq_policy_take_uncommitted(struct smq_hwq *hwq);
 void smq_policy_last(struct smq_hwq *hwq);
@@ -222,22 +222,24 @@ smq_queue_detour(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd 
 	return ret;
 }
 
-/* The part of smq_queue_one() for a command that a policy lets pass without seeing it. */
+/* The part of smq_queue_one() for a policy that only rings doorbells. */
 static __always_inline smq_qc_t
-smq_queue_passing(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last,
+smq_queue_ringing(const struct smq_lld *lld, struct smq_hwq *hwq, struct smq_cmd *cmd, bool last,
 		  struct smq_policy *policy)
 {
 	enum smq_status st = smq_lld_queue(lld, hwq, cmd);
-	smq_qc_t ret = (smq_qc_t)0;
 
-	if (st == SMQ_DONE)
+	if (st == SMQ_DONE) {
 		smq_cmd_done_inline(hwq, cmd);
-	else if (unlikely(st != SMQ_QUEUED))
-		ret = smq_cmd_refused(cmd, st);
-	if (lld->commit && !ret)
-		smq_detour_commit(lld, hwq, hwq, last);
-	smq_policy_passed(policy, hwq);
-	return ret;
+	} else if (unlikely(st != SMQ_QUEUED)) {
+		smq_qc_t ret = smq_cmd_refused(cmd, st);
+
+		if (ret)
+			return ret;
+	}
+	if (lld->commit && last)
+		smq_policy_ring(policy, hwq);
+	return (smq_qc_t)0;
 }
 
 static __always_inline smq_qc_t
@@ -263,10 +265,10 @@ smq_queue_one(const struct smq_lld *lld, struct Scsi_Host *shost, struct scsi_cm
 
 	/* data_race: code that depends on a change waits for submitters that saw the old value. */
 	if (by_block_layer && unlikely(data_race(hwq->detour))) {
-		struct smq_policy *policy = smq_policy_passes(hwq);
+		struct smq_policy *policy = smq_policy_rings(hwq);
 
 		if (policy)
-			return smq_queue_passing(lld, hwq, cmd, scmd->flags & SCMD_LAST, policy);
+			return smq_queue_ringing(lld, hwq, cmd, last, policy);
 		return smq_queue_detour(lld, hwq, cmd, scmd->flags & SCMD_LAST);
 	}
 

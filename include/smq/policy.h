@@ -71,13 +71,10 @@ struct smq_policy_lun;
  *	dispatch calls smq_policy_room(). If @drain, every waiting command may go. Context: as
  *	@queue; may be called by several CPUs at once. Required with @wait.
  *
- * @passes: a command is on its way to @hwq, its own hardware queue. Returns @policy if the command
- *	goes to the LLD at once, as without a policy. The policy does not see such a command:
- *	@passed is called for it, but neither @queue nor @done. Returns NULL if @queue is to be
- *	called. Context: as @queue. Optional; not with @holds.
- * @passed: called after @passes has let a command go. Either the LLD has the command, and a
- *	doorbell was rung if it was the last of its batch; or the LLD refused the command, and the
- *	layer treats it as without a policy. Context: as @passes. Required with @passes.
+ * @ring: the LLD has got a command that is the last of its batch. Rings @hwq's doorbell by
+ *	smq_policy_commit(), or leaves that to another CPU. A policy with @ring has neither
+ *	@queue nor @holds, and sees no commands: they go to the LLD as without a policy. Context: as
+ *	@queue.
  * @queue: a command is on its way to the LLD. Returns the hardware queue that it goes to: @hwq; or
  *	another one, whose doorbell the layer then rings at once, if smq_cmd_may_move() and
  *	smq_hwq_is_open() allow that; or NULL if the policy has added the command to a struct
@@ -128,8 +125,7 @@ struct smq_policy_ops {
 	bool (*rated)(struct smq_policy *policy);
 	void (*wait)(struct smq_policy_lun *lun, struct smq_cmd *cmd);
 	struct smq_cmd *(*next)(struct smq_policy_lun *lun, bool drain);
-	struct smq_policy *(*passes)(struct smq_policy *policy, struct smq_hwq *hwq);
-	void (*passed)(struct smq_policy *policy, struct smq_hwq *hwq);
+	void (*ring)(struct smq_policy *policy, struct smq_hwq *hwq);
 	struct smq_hwq *(*queue)(struct smq_policy *policy, struct smq_hwq *hwq,
 				 struct smq_cmd *cmd, bool last);
 	void (*done)(struct smq_policy *policy, struct smq_cmd *cmd);

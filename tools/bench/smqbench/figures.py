@@ -52,8 +52,7 @@ METRICS = {
     "interrupts": ("interrupts/IO", "interrupts of the device"),
     "doorbells": ("doorbells/IO", "doorbells rung"),
     "locks": ("locks/IO", "acquisitions of locks"),
-    "failed_tries": ("tries/IO", "failed tries for the right to dispatch, upper bound: commands "
-                     "that another CPU dispatched"),
+    "shared": ("doorbells/IO", "doorbells that a CPU rang for others"),
     "lat_p50": ("ms", "latency, median"),
     "lat_p99": ("ms", "latency, 99 of 100 below"),
     "lat_p999": ("ms", "latency, 999 of 1000 below"),

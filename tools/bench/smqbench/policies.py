@@ -13,10 +13,10 @@ from .rows import ROWS
 
 INSTRUMENT = "policies"
 TITLES = {"batch": "batch: one doorbell for several commands",
-          "bucket": "bucket: one dispatcher for the CPUs of a hardware queue",
+          "bucket": "bucket: one CPU rings the doorbell for all that share a hardware queue",
           "prio": "prio: sync before async",
           "steer": "steer: leave a busy hardware queue"}
-COUNTS = ("waits", "failed_tries", "transfers", "own_transfers", "insn", "locks", "doorbells")
+COUNTS = ("waits", "shared", "transfers", "own_transfers", "insn", "locks", "doorbells")
 # A report about steering on the mailing list: at the lowest threshold reads took this many times as
 # long as with steering off.
 REPORTED_LOSS = 1.1
@@ -120,18 +120,14 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
 
     def waits(_: FigureSet) -> str:
         return (f"One by one, bucket has {part('waits', batch=1, jobs=2, qd=32)} as many waits as "
-                f"direct; in batches of 16, {part('waits', batch=16, jobs=2, qd=32)}. A failed try "
-                "for the right to dispatch costs at most one atomic operation on one word, and "
-                "does not wait.")
+                f"direct; in batches of 16, {part('waits', batch=16, jobs=2, qd=32)}.")
 
     def lines(_: FigureSet) -> str:
         return ("With commands queued one by one, bucket moves "
                 f"{part('transfers', batch=1, jobs=2)} as many cache lines as direct; in batches "
-                f"of 16, {part('transfers', batch=16, jobs=2)}: if another CPU dispatches a "
-                "command, the lines of command and request move to that CPU and back. With "
-                "rq_affinity=2 each command ends on the CPU that queued it: " + _times(_ratio(
-                    taken, "transfers", ("shared_home_bucket", "shared_home_direct"), batch=1)) +
-                " as many as direct.")
+                f"of 16, {part('transfers', batch=16, jobs=2)}; with rq_affinity=2 " + _times(
+                    _ratio(taken, "transfers", ("shared_home_bucket", "shared_home_direct"),
+                           batch=1)) + ".")
 
     def alone(_: FigureSet) -> str:
         rows = ("shared_bucket", "shared_direct")
@@ -149,7 +145,7 @@ def _bucket(taken: FigureSet) -> Iterator[Table]:
         return (f"Two CPUs, one by one: {_times(gain['shared'])} direct's rate with a free "
                 f"doorbell, {_times(gain['shared_bell'])} where a doorbell costs 1 us.")
     yield from _table(taken, "bucket", "Two CPUs in step: waits", ("shared",),
-                      ("waits", "failed_tries"), waits, jobs=2, cpus=2, path="io_uring")
+                      ("waits", "shared"), waits, jobs=2, cpus=2, path="io_uring")
     yield from _table(taken, "bucket", "Two CPUs in step: cache lines", ("shared", "shared_home"),
                       ("transfers", "own_transfers"), lines, jobs=2, cpus=2)
     yield from _table(taken, "bucket", "Two CPUs in step: instructions and doorbells", ("shared",),

@@ -78,15 +78,6 @@ def worst_batch(taken: FigureSet) -> float | None:
     return min(ratios, default=None)
 
 
-def waits(taken: FigureSet, batch: int, tries: bool) -> float | None:
-    """Waits for locks with bucket, divided by those with direct. With bucket this counts also waits
-    for the locks of buckets and, with @tries, failed tries for the right to dispatch."""
-    same = {"jobs": 2, "qd": 32, "batch": batch, "cpus": 2}
-    one, other = (_value(taken, row, "waits", **same) for row in ("shared_bucket", "shared_direct"))
-    failed = _value(taken, "shared_bucket", "failed_tries", **same) if tries else 0.0
-    return (one + failed) / other if one is not None and failed is not None and other else None
-
-
 def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
     """bucket's rate divided by direct's, on two CPUs, from p10 of all chunks."""
     def ask(taken: FigureSet) -> float | None:
@@ -108,15 +99,17 @@ def beyond_spread(taken: FigureSet) -> float | None:
     return (bucket - max(direct, again)) / spread if spread else 0.0
 
 
-def _more(row: str, other: str, **wanted: object) -> Callable[[FigureSet], float | None]:
-    """How many more instructions a row has than another row."""
+def _more(row: str, other: str, metric: str,
+          **wanted: object) -> Callable[[FigureSet], float | None]:
+    """How much more a row has than another row."""
     def ask(taken: FigureSet) -> float | None:
-        one, two = (_value(taken, name, "insn", **wanted) for name in (row, other))
+        one, two = (_value(taken, name, metric, **wanted) for name in (row, other))
         return None if one is None or two is None else one - two
     return ask
 
 
 _ALONE = {"qd": 32, "batch": 1, "jobs": 1, "cpus": 1}
+_PAIR = {"qd": 32, "jobs": 2, "cpus": 2}
 BARS = [
     Bar("batch", "doorbell 5 us, QD64 one by one: doorbells / direct's", "< 0.25",
         _by("batch_bell_batch", "batch_bell_direct", "doorbells", qd=64, batch=1),
@@ -126,20 +119,15 @@ BARS = [
     Bar("batch", "the worst row: commands a second / direct's", ">= 0.98", worst_batch,
         lambda x: x >= 0.98),
     Bar("bucket", "two CPUs one by one: waits for locks / direct's", "<= 0.5",
-        lambda taken: waits(taken, 1, False), lambda x: x <= 0.5),
-    Bar("bucket", "the same with failed tries for the right to dispatch", "<= 0.5",
-        lambda taken: waits(taken, 1, True), lambda x: x <= 0.5),
+        _by("shared_bucket", "shared_direct", "waits", **_PAIR, batch=1), lambda x: x <= 0.5),
     Bar("bucket", "two CPUs in batches of 16: waits for locks / direct's", "<= 0.5",
-        lambda taken: waits(taken, 16, False), lambda x: x <= 0.5),
-    Bar("bucket", "two CPUs one by one: lines moved / direct's", "<= 0.5",
-        _by("shared_bucket", "shared_direct", "transfers", batch=1, jobs=2), lambda x: x <= 0.5),
-    Bar("bucket", "the same with rq_affinity 2", "<= 0.5",
-        _by("shared_home_bucket", "shared_home_direct", "transfers", batch=1, jobs=2),
-        lambda x: x <= 0.5),
-    Bar("bucket", "one submitter, QD32 one by one: instructions more than direct", "<= 60",
-        _more("shared_bucket_default", "shared_direct", **_ALONE), lambda x: x <= 60),
-    Bar("bucket", "the same, share=0: always on", "<= 60",
-        _more("shared_bucket", "shared_direct", **_ALONE), lambda x: x <= 60),
+        _by("shared_bucket", "shared_direct", "waits", **_PAIR, batch=16), lambda x: x <= 0.5),
+    Bar("bucket", "two CPUs one by one: lines moved more than direct", "<= 1",
+        _more("shared_bucket", "shared_direct", "transfers", batch=1, jobs=2), lambda x: x <= 1),
+    Bar("bucket", "two CPUs in batches of 16: lines moved more than direct", "<= 1",
+        _more("shared_bucket", "shared_direct", "transfers", batch=16, jobs=2), lambda x: x <= 1),
+    Bar("bucket", "one submitter, QD32 one by one: instructions more than direct", "<= 2",
+        _more("shared_bucket_default", "shared_direct", "insn", **_ALONE), lambda x: x <= 2),
     Bar("bucket", "two CPUs, native speed: slower than direct, in spreads", "<= 1",
         beyond_spread, lambda x: x <= 1),
     Bar("bucket", "two CPUs, native speed, doorbell 1 us: rate / direct's", ">= 1.3",

@@ -52,8 +52,7 @@ def _figures(log: GuestLog, plan: Plan, row: str, key: str, cpus: int,
 
 def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Workload],
            count: int, mark: str, repeat: int) -> FigureSet:
-    """Counts waits for locks, failed tries to get the right to dispatch, and instructions, on two
-    CPUs."""
+    """Counts waits for locks, and instructions, on two CPUs."""
     plan = Plan([(row, workloads) for row in rows], (count,), WARMUP, SIZE_MB)
     log = common.boot(plan, Namespace(**{**vars(options), "repeat": repeat}), folder,
                       plugin="locks", name="bucket, locks", vm_options=TWO,
@@ -69,9 +68,9 @@ def _waits(options: Namespace, folder: Path, rows: list[str], workloads: list[Wo
         taken.add(make("insn", [sum(one.insns.values()) for one in repeats]))
         if (row, key) in log.doorbells:
             taken.add(make("doorbells", log.doorbells[row, key]))
-        counted = [one for one in log.counted.get((row, key), []) if "by_other" in one]
+        counted = [one for one in log.counted.get((row, key), []) if "shared" in one]
         if counted:
-            taken.add(make("failed_tries", [one["by_other"] for one in counted]))
+            taken.add(make("shared", [one["shared"] for one in counted]))
     return taken
 
 
