@@ -304,8 +304,8 @@ static void batch_show(struct seq_file *m, struct smq_policy *policy, struct smq
 	struct batch_hwq *b = smq_policy_hwq_priv(policy, hwq);
 
 	spin_lock_irq(&b->hold.lock);
-	seq_printf(m, " held=%u bytes=%u inflight=%d doorbell_ns=%u expensive=%d pass=%d", b->hold.nr,
-		   b->hold.bytes, atomic_read(&b->inflight), smq_batch_cost(&b->choice),
+	seq_printf(m, " held=%u bytes=%u inflight=%d doorbell_ns=%u expensive=%d pass=%d",
+		   b->hold.nr, b->hold.bytes, atomic_read(&b->inflight), smq_batch_cost(&b->choice),
 		   b->choice.expensive, b->choice.pass);
 	spin_unlock_irq(&b->hold.lock);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The policy "bucket": many CPUs, one hardware queue. Each CPU gives its commands to the LLD itself,
- * but one CPU at a time rings the doorbell, also for the commands of CPUs that come meanwhile.
+ * The policy "bucket": many CPUs, one hardware queue. Each CPU gives its commands to the LLD, but
+ * one CPU at a time rings the doorbell, also for the commands of CPUs that come meanwhile.
  * bucket_choice.h has the protocol.
  */
 #include <linux/cache.h>
@@ -70,7 +70,7 @@ void smq_bucket_has_command(struct smq_policy *policy, struct smq_hwq *hwq)
 	smq_bucket_ring(&q->choice, READ_ONCE(q->knobs->budget));
 }
 
-/* data_race: the counters only grow; a sum that is a little too low does no harm. */
+/* The counters only grow; a sum that is a little too low does no harm. */
 static void bucket_sum(struct smq_policy *policy, unsigned int *rung, unsigned int *shared)
 {
 	unsigned int i;
@@ -80,8 +80,8 @@ static void bucket_sum(struct smq_policy *policy, unsigned int *rung, unsigned i
 	for (i = 0; i < policy->host->nr_hwqs; i++) {
 		struct bucket_hwq *q = smq_policy_hwq_priv(policy, policy->host->hwq[i]);
 
-		*rung += data_race(READ_ONCE(q->choice.rung));
-		*shared += data_race(READ_ONCE(q->choice.shared));
+		*rung += READ_ONCE(q->choice.rung);
+		*shared += READ_ONCE(q->choice.shared);
 	}
 }
 
@@ -128,8 +128,7 @@ static void bucket_show(struct seq_file *m, struct smq_policy *policy, struct sm
 {
 	struct bucket_hwq *q = smq_policy_hwq_priv(policy, hwq);
 
-	seq_printf(m, " rung=%u shared=%u", data_race(READ_ONCE(q->choice.rung)),
-		   data_race(READ_ONCE(q->choice.shared)));
+	seq_printf(m, " rung=%u shared=%u", READ_ONCE(q->choice.rung), READ_ONCE(q->choice.shared));
 }
 
 static void bucket_init_knobs(void *data)

@@ -9,8 +9,8 @@
  * set. Then it rings once more, for all CPUs that have left meanwhile.
  *
  * A CPU stops after a number of doorbells, its budget: it clears the word, and only then rings for
- * the last time. If another CPU had left before, that doorbell is for it, too; a later one finds the
- * word clear and rings itself. So no command is left behind, and no worker is needed.
+ * the last time. If another CPU had left before, that doorbell is for it, too; a later one finds
+ * the word clear and rings itself. So no command is left behind, and no worker is needed.
  *
  * The file that includes this one provides the kernel's atomic operations, or others with the same
  * names and ordering, and defines the function that is declared below.
@@ -77,8 +77,9 @@ static inline void smq_bucket_ring(struct smq_bucket *b, unsigned int budget)
 		return;
 	do {
 		smq_bucket_doorbell(b);
-		b->shared += !!rung++;
-		b->rung++;
+		/* WRITE_ONCE: the policy reads the counters without the right to ring. */
+		WRITE_ONCE(b->shared, b->shared + !!rung++);
+		WRITE_ONCE(b->rung, b->rung + 1);
 		/* Fully ordered: the next CPU sees what this one did. */
 		if (atomic_cmpxchg(&b->word, SMQ_BUCKET_RINGING, 0) == SMQ_BUCKET_RINGING)
 			return;

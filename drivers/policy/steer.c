@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The policy "steer": a command whose own hardware queue is busy goes to an idle one.
- * steer_choice.h chooses; while steering does not help, the layer runs the host as "direct". A command
- * that ends sooner may delay others, so the layer also compares how many commands end.
+ * steer_choice.h chooses; while steering does not help, the layer runs the host as "direct". A
+ * command that ends sooner may delay others, so the layer also compares how many commands end.
  */
 #include <linux/seq_file.h>
 #include <linux/topology.h>

@@ -7,8 +7,8 @@
  * policy finds that out without a clock. A command that was steered while N others were in flight
  * on its own queue would have ended there after these N. If it ends before half of the N have
  * ended, it has won. If a device serves all queues alike, nearly all of the N end first. So the
- * policy steers a few commands as a trial, and continues while commands win. Then the layer compares
- * how many commands end with and without steering (drivers/core/compare.h).
+ * policy steers a few commands as a trial, and continues while commands win. Then the layer
+ * compares how many commands end with and without steering (drivers/core/compare.h).
  */
 #ifndef SMQ_STEER_CHOICE_H
 #define SMQ_STEER_CHOICE_H

@@ -96,8 +96,8 @@ struct smq_policy_lun;
  *	host's policy lock. Optional: without it the policy is always effective.
  * @look: called when such a look begins. Context: as @has_use. Optional.
  * @pass: lets all commands go on at once, as if there was nothing to do, or, if @on is false, no
- *	longer. The layer calls it to compare the policy with "direct" by the commands that end; while
- *	the policy is more than 1 % slower the host runs as "direct". Context: as @has_use.
+ *	longer. The layer calls it to compare the policy with "direct" by the commands that end;
+ *	while the policy is more than 1 % slower the host runs as "direct". Context: as @has_use.
  *	Optional; needs @has_use.
  * @show: prints "key=value" words about a hardware queue into the host's stats file,
  *	each with a space before it. Context: may sleep. Optional.

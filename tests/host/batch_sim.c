@@ -5,9 +5,9 @@
  * makes the decisions. Run by test_batch.py.
  *
  * batch_sim direct|batch|compared QD CPU_NS DOORBELL_NS SERVICE_NS BURST JITTER SEED WAIT_NS
- * compared: as batch, and the layer compares it with direct. Commands are queued in batches of BURST.
- * JITTER is in percent of SERVICE_NS. WAIT_NS limits how long commands are held. Checks that every
- * command ends, and prints the results.
+ * compared: as batch, and the layer compares it with direct. Commands are queued in batches of
+ * BURST. JITTER is in percent of SERVICE_NS. WAIT_NS limits how long commands are held. Checks that
+ * every command ends, and prints the results.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,11 +184,11 @@ static void compare(void)
 			idle_end = now + IDLE;
 			return;
 		}
-	} else if (now < idle_end) {
-		return;
-	} else {
+	} else if (now >= idle_end) {
 		comparing = true;
 		comparison = (struct smq_compare) { 0 };
+	} else {
+		return;
 	}
 	batch.pass = !smq_compare_with(&comparison);
 	window_start = now;

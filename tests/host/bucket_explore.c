@@ -13,6 +13,8 @@
 
 #include "explore.h"
 
+#define WRITE_ONCE(x, value)	((x) = (value))
+
 #ifndef CHOICE
 #define CHOICE	"../../drivers/policy/bucket_choice.h"
 #endif

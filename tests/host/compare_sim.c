@@ -5,9 +5,9 @@
  *
  * compare_sim RATE GAIN NOISE DRIFT SEED
  * RATE: commands that "direct" ends in a window of 16 ms. GAIN: what the policy ends, in percent of
- * that. NOISE: each window varies by up to so many percent. DRIFT: the load grows by so many percent
- * during a comparison; it may be negative. Prints how many of 10,000 comparisons found the policy
- * slower.
+ * that. NOISE: each window varies by up to so many percent. DRIFT: the load grows by so many
+ * percent during a comparison; it may be negative. Prints how many of 10,000 comparisons found the
+ * policy slower.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -76,9 +76,9 @@ def test_slow_device_keeps_its_throughput(qd, cpu, doorbell, service, jitter):
     (10000, 5000, 500000, 0), (10000, 5000, 500000, 3), (1000, 1200, 50000, 0)])
 @pytest.mark.parametrize("qd", [*range(5, 48, 3), 16, 64])
 def test_layer_finds_out_where_batch_loses(qd, cpu, doorbell, service, jitter):
-    """The same device: the layer compares batch with direct, and lets all commands pass where direct
-    is faster. Batch holds commands for half of a comparison of 192 ms, every five seconds, and loses
-    a fifth meanwhile. Beside that it loses 0.5 % at most, and it keeps its gain."""
+    """The same device: the layer compares batch with direct, and lets all commands pass where
+    direct is faster. Batch holds commands for half of a comparison of 192 ms, every five seconds,
+    and loses a fifth meanwhile. Beside that it loses 0.5 % at most, and it keeps its gain."""
     words = {"cpu": cpu, "jitter": jitter, "wait": service}
     direct = simulate("direct", qd, doorbell, service, **words)
     compared = simulate("compared", qd, doorbell, service, **words)

@@ -85,13 +85,15 @@ PLANTED = {
 """, "9 1 1", STRANDED),
     "the bit is cleared after the doorbell": ("""
         smq_bucket_doorbell(b);
-        b->shared += !!rung++;
+        /* WRITE_ONCE: the policy reads the counters without the right to ring. */
+        WRITE_ONCE(b->shared, b->shared + !!rung++);
 """, """
         smq_bucket_doorbell(b);
         if (atomic_cmpxchg(&b->word, SMQ_BUCKET_RINGING | SMQ_BUCKET_AGAIN,
                            SMQ_BUCKET_RINGING) < 0)
             return;
-        b->shared += !!rung++;
+        /* WRITE_ONCE: the policy reads the counters without the right to ring. */
+        WRITE_ONCE(b->shared, b->shared + !!rung++);
 """, "9 1 1", STRANDED),
     "the bit to ring again is not set": ("""
     return !(atomic_fetch_or(SMQ_BUCKET_RINGING | SMQ_BUCKET_AGAIN, &b->word) &
