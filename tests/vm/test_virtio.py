@@ -328,7 +328,7 @@ def test_bucket_policy_works_with_one_hardware_queue():
         fio(host.luns()[0].sd, numjobs=2, **VERIFIED)
         all_done(host)
         print(policy(host))
-        assert policy(host)["all"] > 100 and policy(host)["held"] == 0
+        assert policy(host)["rung"] > 20
 
 
 def test_disk_found_under_a_holding_policy_has_its_own_depth():
