@@ -6,6 +6,8 @@
 #define SMQSG_BATCH_H
 
 #include <linux/llist.h>
+#include <linux/string.h>
+#include <smq/uring.h>
 
 #include "caller.h"
 #include "io.h"
@@ -95,6 +97,25 @@ void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
 
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);
 int smqsg_batch_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+
+/**
+ * smqsg_sqe_unused() - whether the unused part of an SQE is 0
+ * @ioucmd: the SQE
+ * @used: how many bytes of its payload are used
+ * @issue_flags: as io_uring passed them to the handler
+ *
+ * Return: false if a byte behind @used is not 0, or a flag of the command is set. Any context.
+ */
+static inline bool smqsg_sqe_unused(const struct io_uring_cmd *ioucmd, size_t used,
+				    unsigned int issue_flags)
+{
+	const size_t payload = 2 * sizeof(struct io_uring_sqe) - offsetof(struct io_uring_sqe, cmd);
+
+	if (ioucmd->flags & SMQ_URING_CMD_FLAGS)
+		return false;
+	return !(issue_flags & IO_URING_F_SQE128) ||
+	       !memchr_inv(smq_uring_payload(ioucmd) + used, 0, payload - used);
+}
 
 /**
  * smqsg_batch_end() - ends one command of a batch

@@ -10,7 +10,7 @@
 #include <smq/uring.h>
 
 #include "batch.h"
-#include "refuse.h"
+#include "module.h"
 #include "timed.h"
 
 /* After a signal that does not end the wait, pending signals are checked at this interval. */

@@ -12,7 +12,7 @@
 
 #include "batch.h"
 #include "issue.h"
-#include "refuse.h"
+#include "module.h"
 #include "take.h"
 #include "timed.h"
 

@@ -6,7 +6,7 @@
 #include <smq/prepare.h>
 
 #include "bioless.h"
-#include "checked.h"
+#include "module.h"
 
 /**
  * smqsg_bioless_list() - finds the scatterlist in a device's commands

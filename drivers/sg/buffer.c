@@ -13,8 +13,8 @@
 #include <linux/uaccess.h>
 
 #include "buffer.h"
+#include "module.h"
 #include "owner.h"
-#include "refuse.h"
 #include "sg.h"
 
 /* How many pages are pinned in one step. Between two steps a fatal signal ends the pinning. */

@@ -12,7 +12,7 @@
 #include <linux/fs.h>
 #include <linux/workqueue.h>
 
-#include "work.h"
+#include "module.h"
 
 enum smqsg_caller_state {
 	SMQSG_CALLER_WAITS,

@@ -15,9 +15,9 @@
 
 #include "compat_cmd.h"
 #include "issue.h"
+#include "module.h"
 #include "place.h"
 #include "sg.h"
-#include "work.h"
 
 static void smqsg_v3_wake_readers(struct smqsg_v3 *v3)
 {

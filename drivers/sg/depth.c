@@ -21,8 +21,8 @@
 #include <linux/sched/signal.h>
 
 #include "depth.h"
+#include "module.h"
 #include "sg.h"
-#include "work.h"
 
 /* How long a place is left free for block I/O after block I/O was last seen to wait for one. */
 #define SMQSG_YIELD		max(HZ / 100, 2)

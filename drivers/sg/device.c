@@ -10,8 +10,8 @@
 #include <linux/slab.h>
 #include <scsi/scsi_driver.h>
 
-#include "checked.h"
 #include "expire.h"
+#include "module.h"
 #include "sg.h"
 
 #define SMQSG_MINORS	32768

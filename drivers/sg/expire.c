@@ -11,9 +11,8 @@
 #include <linux/uaccess.h>
 
 #include "expire.h"
-#include "refuse.h"
+#include "module.h"
 #include "sg.h"
-#include "work.h"
 
 /* How many waiters one scan of a file's queue takes at most. Each scan begins at the head. */
 #define SMQSG_EXPIRED		64

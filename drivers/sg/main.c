@@ -7,10 +7,9 @@
 #include <linux/module.h>
 #include <smq/version.h>
 
-#include "checked.h"
 #include "io.h"
+#include "module.h"
 #include "sg.h"
-#include "work.h"
 
 static int __init smqsg_init(void)
 {

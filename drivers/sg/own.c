@@ -10,12 +10,11 @@
 #include <scsi/scsi_host.h>
 #include <smq/straight.h>
 
-#include "checked.h"
 #include "io.h"
+#include "module.h"
 #include "own.h"
 #include "place.h"
 #include "sg.h"
-#include "work.h"
 
 /* How long a queue stays after the last file was closed. */
 #define SMQSG_OWN_STAYS		(5 * HZ)

@@ -6,9 +6,9 @@
 #include <linux/jiffies.h>
 #include <linux/module.h>
 
+#include "module.h"
 #include "poll.h"
 #include "sg.h"
-#include "work.h"
 
 /* How often the watch polls. */
 #define SMQSG_WATCH		max(HZ / 10, 1)

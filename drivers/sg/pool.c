@@ -13,11 +13,10 @@
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
 
-#include "checked.h"
 #include "io.h"
+#include "module.h"
 #include "pool.h"
 #include "sg.h"
-#include "work.h"
 
 /* How much of a device's depth its idle requests may take by default, in percent. */
 #define SMQSG_POOL_SHARE	50

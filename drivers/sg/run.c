@@ -11,7 +11,7 @@
 #include "batch.h"
 #include "end.h"
 #include "issue.h"
-#include "refuse.h"
+#include "module.h"
 #include "run.h"
 
 static int smqsg_slot_send_granted(struct smqsg_io *io)

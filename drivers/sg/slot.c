@@ -13,9 +13,8 @@
 
 #include "bioless.h"
 #include "cdb.h"
-#include "checked.h"
+#include "module.h"
 #include "own.h"
-#include "refuse.h"
 #include "sg.h"
 #include "slot.h"
 

@@ -10,8 +10,8 @@
 #include <scsi/scsi_host.h>
 #include <smq/compat.h>
 
+#include "module.h"
 #include "straight.h"
-#include "work.h"
 
 /**
  * smqsg_token_find() - smqsg_token_take() if the command's last token is not free

@@ -15,7 +15,7 @@
 
 #include "batch.h"
 #include "issue.h"
-#include "refuse.h"
+#include "module.h"
 #include "timed.h"
 
 /* A caller that sleeps until an entry is due checks at this interval whether it has to stop. */

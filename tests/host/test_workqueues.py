@@ -22,7 +22,7 @@ ENOUGH = {
     ("drivers/conv/attach.c", "smq_attach"): "each attached host has one, which does not sleep",
     ("drivers/core/host.c", "smq_%d"): "each host has one",
     ("drivers/core/hold.c", "smq_hold_%d"): "each host has one",
-    ("drivers/sg/work.c", "smq_sg"): "its work items do not sleep for tags",
+    ("drivers/sg/module.c", "smq_sg"): "its work items do not sleep for tags",
 }
 
 
