@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Nodes: class smq_sg, one smqsgN per scsi_device, their limits and counters.
+ * Loads the module. Nodes: class smq_sg, one smqsgN per scsi_device, their limits and counters.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -9,8 +9,10 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <scsi/scsi_driver.h>
+#include <smq/version.h>
 
 #include "expire.h"
+#include "io.h"
 #include "module.h"
 #include "sg.h"
 
@@ -401,7 +403,7 @@ static struct class_interface smqsg_interface = {
 	.remove_dev	= smqsg_remove,
 };
 
-int smqsg_class_register(void)
+static int __init smqsg_class_register(void)
 {
 	int ret;
 
@@ -423,7 +425,7 @@ out_region:
 	return ret;
 }
 
-void smqsg_class_unregister(void)
+static void smqsg_class_unregister(void)
 {
 	scsi_unregister_interface(&smqsg_interface);
 	if (smqsg_bus)
@@ -432,3 +434,40 @@ void smqsg_class_unregister(void)
 	unregister_chrdev_region(smqsg_devt, SMQSG_MINORS);
 	ida_destroy(&smqsg_ida);
 }
+
+static int __init smqsg_init(void)
+{
+	int ret;
+
+	smqsg_check_kernel();
+	ret = smqsg_io_start();
+	if (ret)
+		return ret;
+	ret = smqsg_work_start();
+	if (ret)
+		goto out_io;
+	ret = smqsg_class_register();
+	if (ret)
+		goto out_work;
+	return 0;
+
+out_work:
+	smqsg_work_stop();
+out_io:
+	smqsg_io_stop();
+	return ret;
+}
+module_init(smqsg_init);
+
+static void __exit smqsg_exit(void)
+{
+	smqsg_class_unregister();
+	smqsg_work_stop();
+	smqsg_io_stop();
+}
+module_exit(smqsg_exit);
+
+MODULE_DESCRIPTION("SCSI passthrough fast path");
+MODULE_VERSION(SMQ_VERSION);
+MODULE_AUTHOR("smq developers");
+MODULE_LICENSE("GPL");

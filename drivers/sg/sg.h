@@ -146,10 +146,6 @@ static_assert(offsetofend(struct smqsg_fd, depth) <= 2 * L1_CACHE_BYTES);
 static_assert(sizeof(struct smqsg_dev_depth) <= L1_CACHE_BYTES);
 #endif
 
-/* device.c: class smq_sg; file.c: its files */
-
 extern const struct file_operations smqsg_fops;
-int smqsg_class_register(void);
-void smqsg_class_unregister(void);
 
 #endif /* SMQSG_H */
