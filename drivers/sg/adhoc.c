@@ -11,7 +11,6 @@
 #include <scsi/sg.h>
 #include <smq/uring.h>
 
-#include "adhoc.h"
 #include "issue.h"
 #include "owner.h"
 

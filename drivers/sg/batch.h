@@ -93,6 +93,12 @@ int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg)
 void smqsg_batch_begin(struct smqsg_batch *batch);
 void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
 
+/* timed.c */
+
+int smqsg_timed_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg);
+void smqsg_timed_begin(struct smqsg_batch *batch);
+int smqsg_timed_finish(struct smqsg_batch *batch);
+
 /* batch_run.c */
 
 long smqsg_ioctl_run(struct smqsg_fd *fd, void __user *arg);

@@ -11,7 +11,6 @@
 
 #include "batch.h"
 #include "module.h"
-#include "timed.h"
 
 /* After a signal that does not end the wait, pending signals are checked at this interval. */
 #define SMQSG_SIGNAL		max(HZ / 20, 1)

@@ -14,7 +14,6 @@
 #include "issue.h"
 #include "module.h"
 #include "take.h"
-#include "timed.h"
 
 /* How many requests a plug allocates at a time. */
 #define SMQSG_PLUG		32

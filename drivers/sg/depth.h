@@ -196,4 +196,11 @@ void smqsg_depth_close(struct smqsg_fd *fd);
 int smqsg_depth_init(struct smqsg_dev *sg);
 void smqsg_depth_exit(struct smqsg_dev *sg);
 
+/* expire.c */
+
+long smqsg_ioctl_cancel(struct smqsg_fd *fd, void __user *user);
+void smqsg_expire_init(struct smqsg_dev *sg);
+void smqsg_expire_soon(struct smqsg_dev *sg);
+void smqsg_expire_exit(struct smqsg_dev *sg);
+
 #endif /* SMQSG_DEPTH_H */

@@ -11,7 +11,6 @@
 #include <scsi/scsi_driver.h>
 #include <smq/version.h>
 
-#include "expire.h"
 #include "io.h"
 #include "module.h"
 #include "sg.h"

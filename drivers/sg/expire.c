@@ -10,7 +10,6 @@
 #include <linux/string.h>
 #include <linux/uaccess.h>
 
-#include "expire.h"
 #include "module.h"
 #include "sg.h"
 

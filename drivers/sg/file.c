@@ -10,12 +10,10 @@
 #include <linux/slab.h>
 #include <scsi/scsi_eh.h>
 
-#include "bioless.h"
 #include "batch.h"
-#include "expire.h"
+#include "bioless.h"
 #include "io.h"
 #include "poll.h"
-#include "run.h"
 #include "sg.h"
 
 /* Adds the file to the node's list, with a reference to the device. */

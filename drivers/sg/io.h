@@ -198,6 +198,11 @@ static inline void *smqsg_stack_pop_any(struct smqsg_stack __percpu *stacks)
 	return NULL;
 }
 
+/* adhoc.c */
+
+int smqsg_adhoc_run(struct smqsg_fd *fd, struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+void smqsg_adhoc_polled(struct io_uring_cmd *ioucmd);
+
 /* The largest number of commands that a pool keeps. */
 #define SMQSG_IOS_MOST		256
 

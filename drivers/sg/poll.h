@@ -125,9 +125,4 @@ static __always_inline bool smqsg_poll_on(struct smqsg_fd_polled *file,
 	return true;
 }
 
-/* iopoll.c: the pollers */
-
-int smqsg_uring_iopoll(struct io_uring_cmd *ioucmd, struct io_comp_batch *iob,
-		       unsigned int poll_flags);
-
 #endif /* SMQSG_POLL_H */

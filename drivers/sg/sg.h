@@ -148,4 +148,10 @@ static_assert(sizeof(struct smqsg_dev_depth) <= L1_CACHE_BYTES);
 
 extern const struct file_operations smqsg_fops;
 
+/* run.c */
+
+int smqsg_uring_cmd(struct io_uring_cmd *ioucmd, unsigned int issue_flags);
+int smqsg_uring_iopoll(struct io_uring_cmd *ioucmd, struct io_comp_batch *iob,
+		       unsigned int poll_flags);
+
 #endif /* SMQSG_H */

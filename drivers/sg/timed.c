@@ -16,7 +16,6 @@
 #include "batch.h"
 #include "issue.h"
 #include "module.h"
-#include "timed.h"
 
 /* A caller that sleeps until an entry is due checks at this interval whether it has to stop. */
 #define SMQSG_TIMED_SLEEP	(100 * NSEC_PER_MSEC)
