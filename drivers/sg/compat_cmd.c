@@ -8,9 +8,11 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/blk-mq.h>
+#include <linux/completion.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/poll.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "compat_cmd.h"
@@ -179,16 +181,63 @@ void smqsg_cmd_leave(struct smqsg_cmd *cmd)
 }
 
 /**
+ * struct smqsg_sleeper - a task that sleeps for a place
+ * @waiter: in its file's queue
+ * @done: smqsg_wake() was called
+ * @got: the number of places, or the errno, that smqsg_wake() was called with
+ *
+ * Lives on the task's stack until @waiter no longer waits.
+ */
+struct smqsg_sleeper {
+	struct smqsg_waiter waiter;
+	struct completion done;
+	int got;
+};
+
+static void smqsg_wake(struct smqsg_waiter *waiter, int got)
+{
+	struct smqsg_sleeper *sleeper = container_of(waiter, struct smqsg_sleeper, waiter);
+
+	sleeper->got = got;
+	complete(&sleeper->done);
+}
+
+/**
  * smqsg_cmd_reserve() - reserves a place for a command, and sleeps until there is one
  * @fd: the file
  * @xfer: the header's request: the command waits at most for its own timeout, or for a default if
  *	it has none
  *
- * Return: as smqsg_reserve_wait().
+ * Return: 0: a place is reserved; -EAGAIN, -ENODEV: as smqsg_wait(); -ETIMEDOUT; -ECANCELED:
+ * smqsg_cancel() ended the waiting; -EINTR: the task is killed.
  */
 int smqsg_cmd_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
-	return smqsg_reserve_wait(fd, xfer->timeout ?: fd->q->rq_timeout ?: SMQSG_TIMEOUT);
+	unsigned long timeout = xfer->timeout ?: fd->q->rq_timeout ?: SMQSG_TIMEOUT;
+	struct smqsg_sleeper sleeper = {
+		.waiter.deadline = jiffies + timeout,
+		.waiter.slot = SMQSG_NO_SLOT,
+		.waiter.want = 1,
+		.waiter.grant = smqsg_wake,
+	};
+	int ret;
+
+	if (smqsg_reserve(fd))
+		return 0;
+	init_completion(&sleeper.done);
+	ret = smqsg_wait(fd, &sleeper.waiter);
+	if (ret)
+		return ret;
+	if (wait_for_completion_killable(&sleeper.done)) {
+		if (smqsg_unwait(&sleeper.waiter))
+			return -EINTR;
+		/* smqsg_wake() is being called, and does not sleep. */
+		wait_for_completion(&sleeper.done);
+		if (sleeper.got > 0)
+			smqsg_unreserve(fd, sleeper.got);
+		return -EINTR;
+	}
+	return sleeper.got < 0 ? sleeper.got : 0;
 }
 
 /* Saves the mid-layer's results of a command before its request is freed. */

@@ -10,7 +10,6 @@
 #include <smq/uring.h>
 
 #include "place.h"
-#include "straight.h"
 #include "take.h"
 
 void smqsg_slot_good(struct smqsg_io *io, struct request *rq);

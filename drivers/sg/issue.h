@@ -9,7 +9,6 @@
 
 #include "bioless.h"
 #include "cdb.h"
-#include "straight.h"
 #include "end.h"
 #include "place.h"
 

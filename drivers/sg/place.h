@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Places in the device's queue depth: what each command does about them.
+ * Places in the device's queue depth, and tokens: what each command does about them.
  *
  * A command on the node's own queue has a token of the device's budget, and the budget is as large
  * as the queue depth: so the token is its place. It needs no other while no command waits. One on
@@ -11,9 +11,17 @@
 #define SMQSG_PLACE_H
 
 #include <linux/percpu.h>
+#include <linux/percpu-refcount.h>
+#include <smq/straight.h>
 
 #include "depth.h"
 #include "sg.h"
+
+/* straight.c */
+
+int smqsg_token_find(struct scsi_device *sdev, int last);
+void smqsg_token_put(struct scsi_device *sdev, int token);
+bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token);
 
 /* Whether a command may be sent on the own queue without a reservation. Process context. */
 static __always_inline bool smqsg_is_open(const struct smqsg_fd *fd)
@@ -94,6 +102,31 @@ static __always_inline void smqsg_release(struct smqsg_fd *fd)
 	smqsg_unreserve(fd, 1);
 }
 
-int smqsg_reserve_wait(struct smqsg_fd *fd, unsigned long timeout);
+/**
+ * smqsg_token_take() - takes a token, as scsi_dev_queue_ready() does
+ * @sdev: the device
+ * @last: the token that the command had last, which it gets again if that is free; or below 0
+ *
+ * Does not tell the mid-layer that the command waits if there is no token.
+ *
+ * Return: the token; below 0: there is none; or the device is blocked, which only the mid-layer's
+ * function ends; or block I/O waits for a token: the command then waits with it, in the same queue,
+ * because others would otherwise take every token that is given back. Process context.
+ */
+static __always_inline int smqsg_token_take(struct scsi_device *sdev, int last)
+{
+	if (unlikely(atomic_read(&sdev->device_blocked) || atomic_read(&sdev->restarts)))
+		return -1;
+	return likely(smq_token_again(sdev, last)) ? last : smqsg_token_find(sdev, last);
+}
+
+/*
+ * Called at the end of a request that smqsg_straight_issue() has sent: drops its reference to
+ * the device's queue. Any context.
+ */
+static __always_inline void smqsg_straight_ended(struct smqsg_fd *fd)
+{
+	percpu_ref_put(&fd->q->q_usage_counter);
+}
 
 #endif /* SMQSG_PLACE_H */

@@ -11,7 +11,7 @@
 #include <smq/compat.h>
 
 #include "module.h"
-#include "straight.h"
+#include "place.h"
 
 /**
  * smqsg_token_find() - smqsg_token_take() if the command's last token is not free
