@@ -11,7 +11,7 @@
 #include <scsi/scsi_eh.h>
 
 #include "batch.h"
-#include "bioless.h"
+#include "data.h"
 #include "io.h"
 #include "poll.h"
 #include "sg.h"

@@ -7,8 +7,8 @@
 
 #include <linux/blkdev.h>
 
-#include "bioless.h"
 #include "cdb.h"
+#include "data.h"
 #include "end.h"
 #include "place.h"
 

@@ -11,8 +11,8 @@
 #include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
-#include "bioless.h"
 #include "cdb.h"
+#include "data.h"
 #include "module.h"
 #include "own.h"
 #include "sg.h"
