@@ -7,7 +7,6 @@
 #include <smq/uring.h>
 
 #include "batch.h"
-#include "take.h"
 
 /* Most unused batches that a pool keeps. */
 #define SMQSG_BATCHES_MOST	16

@@ -13,7 +13,6 @@
 #include "batch.h"
 #include "issue.h"
 #include "module.h"
-#include "take.h"
 
 /* How many requests a plug allocates at a time. */
 #define SMQSG_PLUG		32

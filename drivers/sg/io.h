@@ -229,6 +229,15 @@ static inline void smqsg_io_put(struct smqsg_io *io)
 		smqsg_io_free(io);
 }
 
+/* Drops the reference to a run's own buffer, if it has one. Process context. */
+static inline void smqsg_slot_put_buffer(struct smqsg_io *io)
+{
+	if (unlikely(io->flags & SMQ_SG_RUN_BUFFER)) {
+		smqsg_buffer_put(io->buffer);
+		io->flags = 0;
+	}
+}
+
 /*
  * Makes the bio expect one more end than will come. So bio_endio() only counts the end and calls no
  * function: no code waits for this bio.

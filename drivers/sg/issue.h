@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Makes a request from a slot: the code that every run executes.
+ * The life of a command: a slot is taken for a run, which may have an LBA or a buffer of its own; a
+ * request is made from it and sent; the request ends. The code that every run executes.
  */
 #ifndef SMQSG_ISSUE_H
 #define SMQSG_ISSUE_H
 
+#include <linux/blk-mq.h>
 #include <linux/blkdev.h>
+#include <linux/nospec.h>
+#include <smq/compat.h>
+#include <smq/uring.h>
 
 #include "cdb.h"
 #include "data.h"
-#include "end.h"
+#include "io.h"
 #include "place.h"
+
+/* A bit beside SMQ_SG_RUN_*: the run has a value without the flag for it. */
+#define SMQSG_RUN_BAD		BIT(31)
 
 /**
  * struct smqsg_send - how a command is sent
@@ -30,6 +38,11 @@ struct smqsg_send {
 	blk_mq_req_flags_t flags;
 };
 
+u32 smqsg_run_vary_more(struct smqsg_io *io, u64 lba, u16 buffer, u16 flags);
+int smqsg_slot_vary(struct smqsg_io *io, u32 varied);
+void smqsg_slot_set_error(struct smqsg_fd *fd, u32 number, int error);
+void smqsg_slot_drop(struct smqsg_io *io, int error);
+void smqsg_slot_refused(struct smqsg_fd *fd, u32 number, int error);
 int smqsg_slot_send_slowly(struct smqsg_io *io, blk_mq_req_flags_t flags, blk_opf_t polled,
 			   struct io_uring_cmd *ioucmd);
 int smqsg_slot_send_placed(struct smqsg_io *io, blk_opf_t polled, struct io_uring_cmd *ioucmd);
@@ -42,6 +55,81 @@ void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *
 struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error);
 void smqsg_slot_apply_buffer(struct smqsg_io *io, struct request *rq);
 void smqsg_slot_fill_mapped(struct request *rq, struct smqsg_slot *slot, struct bio *bio);
+void smqsg_slot_good(struct smqsg_io *io, struct request *rq);
+SMQ_END_IO(smqsg_slot_end, rq, error);
+void smqsg_slot_end_unsent(struct smqsg_io *io, int error);
+
+static inline struct smq_sg_status *smqsg_status(struct smqsg_fd *fd, u32 number)
+{
+	return fd->slots.status + (size_t)number * fd->slots.status_stride;
+}
+
+/*
+ * Stores a run's own LBA and buffer, which smqsg_slot_take() will check. Returns SMQ_SG_RUN_* and
+ * SMQSG_RUN_BAD.
+ */
+static __always_inline u32 smqsg_run_vary(struct smqsg_io *io, u64 lba, u16 buffer, u16 flags)
+{
+	if (unlikely(flags != SMQ_SG_RUN_LBA || buffer))
+		return smqsg_run_vary_more(io, lba, buffer, flags);
+	io->lba = lba;
+	return SMQ_SG_RUN_LBA;
+}
+
+/**
+ * smqsg_slot_find() - finds a slot by its number
+ * @fd: the file
+ * @number: the number, which comes from a program. If the slot is found, this is in range on
+ *	return, also under speculation
+ *
+ * Return: the slot, or NULL if there is no slot with that number. Any context.
+ */
+static __always_inline struct smqsg_slot *smqsg_slot_find(struct smqsg_fd *fd, u32 *number)
+{
+	u32 slots = smqsg_slots(&fd->slots);
+
+	if (unlikely(*number >= slots))
+		return NULL;
+	*number = array_index_nospec(*number, slots);
+	return &fd->slots.array[*number];
+}
+
+/**
+ * smqsg_slot_take() - takes a slot for a run
+ * @io: the run, filled by smqsg_run_vary() if @varied is not 0
+ * @fd: the file
+ * @slot: the slot
+ * @number: its number
+ * @varied: what smqsg_run_vary() returned; 0: the run has no LBA or buffer of its own
+ *
+ * Return: 0: the caller then calls smqsg_slot_send() or smqsg_slot_drop(); else an errno as
+ * described at struct smq_sg_run. Process context.
+ */
+static __always_inline int smqsg_slot_take(struct smqsg_io *io, struct smqsg_fd *fd,
+					   struct smqsg_slot *slot, u32 number, u32 varied)
+{
+	int ret;
+
+	if (unlikely(!smqsg_slot_try(&fd->slots, number)))
+		return -EBUSY;
+	io->slot = number;
+	io->flags = 0;
+	if (likely(slot->cdb_len && !varied))
+		return 0;
+	if (unlikely(!slot->cdb_len)) {
+		ret = -ENODATA;
+	} else if (likely(varied == SMQ_SG_RUN_LBA)) {
+		ret = smqsg_lba_fits(slot->lba_bits, io->lba);
+		io->flags = SMQ_SG_RUN_LBA;
+	} else {
+		ret = smqsg_slot_vary(io, varied);
+	}
+	if (unlikely(ret)) {
+		smqsg_slot_set_error(fd, number, ret);
+		smqsg_slot_give_back(&fd->slots, number);
+	}
+	return ret;
+}
 
 /*
  * Allocates a request of the device's queue, without sleeping. In grant(), where @flags is 0, the
@@ -271,6 +359,67 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 	if (unlikely(ret < 0 && ret != -EAGAIN))
 		smqsg_slot_drop(io, ret);
 	return ret;
+}
+
+/*
+ * The first part of smqsg_origin.good: keeps the request, or frees it. Called before the command's
+ * struct can be used again. Any context.
+ */
+static __always_inline void smqsg_request_good(struct smqsg_io *io, struct smqsg_fd *fd,
+					       struct request *rq)
+{
+	smqsg_straight_ended(fd);
+	if (unlikely(!smqsg_idle_keep(&io->idle, &fd->pool, rq))) {
+		smqsg_idle_forget(&io->idle, fd, rq);
+		blk_mq_free_request(rq);
+	}
+	smqsg_kick_waiting(fd->sg);
+}
+
+/*
+ * The first part of smqsg_origin.end: keeps a request of the own queue that ended with GOOD (after
+ * an error, error handling may have changed it), and gives back the command's place. Returns what
+ * the request's end_io returns. Any context.
+ */
+static inline enum rq_end_io_ret smqsg_request_ended(struct smqsg_io *io, struct smqsg_fd *fd,
+						     struct request *rq, bool failed)
+{
+	enum rq_end_io_ret ret = RQ_END_IO_NONE;
+
+	if (rq->q == fd->q) {
+		smqsg_release(fd);
+		return RQ_END_IO_FREE;
+	}
+	smqsg_straight_ended(fd);
+	if (failed || !smqsg_idle_keep(&io->idle, &fd->pool, rq)) {
+		smqsg_idle_forget(&io->idle, fd, rq);
+		ret = RQ_END_IO_FREE;
+	}
+	smqsg_count_out(fd);
+	return ret;
+}
+
+/* Where the SQE that runs a slot stores the pointer to its struct smqsg_io. */
+static inline struct smqsg_io **smqsg_slot_pdu(struct io_uring_cmd *ioucmd)
+{
+	return (struct smqsg_io **)ioucmd->pdu;
+}
+
+/**
+ * smqsg_slot_post_cqe() - posts the CQE of a slot that was run alone, not in a batch
+ * @ioucmd: its SQE
+ * @issue_flags: IO_URING_F_*, from io_uring for task work; a poller sets them itself
+ *
+ * Runs in the task that submitted the SQE, or in a poller of its file.
+ */
+static inline void smqsg_slot_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
+{
+	struct smqsg_io *io = *smqsg_slot_pdu(ioucmd);
+	int result = io->result;
+
+	smqsg_slot_put_buffer(io);
+	smqsg_io_put(io);
+	smq_uring_done(ioucmd, result, issue_flags);
 }
 
 #endif /* SMQSG_ISSUE_H */

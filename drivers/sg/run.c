@@ -19,7 +19,6 @@
 #include <smq/uring.h>
 
 #include "batch.h"
-#include "end.h"
 #include "issue.h"
 #include "module.h"
 

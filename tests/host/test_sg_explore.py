@@ -8,8 +8,7 @@ from world import World
 
 SG = "drivers/sg/"
 PLACE, DEPTH = SG + "place.h", SG + "depth.c"
-POOL, POOL_C, END = SG + "pool.h", SG + "pool.c", SG + "end.c"
-STRAIGHT, END_H = SG + "straight.c", SG + "end.h"
+POOL, POOL_C, STRAIGHT = SG + "pool.h", SG + "pool.c", SG + "straight.c"
 ISSUE, ISSUE_H, RUN = SG + "issue.c", SG + "issue.h", SG + "run.c"
 
 WORLD = World("sg", types={
@@ -23,8 +22,7 @@ WORLD = World("sg", types={
     ISSUE_H: ["struct smqsg_send"],
 }, functions={
     SG + "slot.h": ["smqsg_slots", "smqsg_slot_try", "smqsg_slot_give_back"],
-    SG + "take.h": ["smqsg_status", "smqsg_slot_put_buffer", "smqsg_slot_find", "smqsg_slot_take"],
-    SG + "take.c": ["smqsg_slot_set_error", "smqsg_slot_drop"],
+    SG + "io.h": ["smqsg_slot_put_buffer"],
     DEPTH: ["smqsg_limit", "smqsg_yield", "smqsg_sum_sent", "smqsg_inflight_own", "smqsg_inflight",
             "smqsg_inflight_of", "smqsg_reserve_some", "smqsg_set_shares", "smqsg_reserve",
             "smqsg_contended", "smqsg_kick", "smqsg_share", "smqsg_enqueue", "smqsg_dequeue",
@@ -47,14 +45,15 @@ WORLD = World("sg", types={
              "smqsg_pool_open"],
     STRAIGHT: ["smqsg_token_find", "smqsg_token_put", "smqsg_straight_enter",
                "smqsg_straight_issue"],
-    END_H: ["smqsg_request_good", "smqsg_request_ended", "smqsg_slot_pdu", "smqsg_slot_post_cqe"],
-    END: ["smqsg_slot_alone_ended", "smqsg_slot_finish", "smqsg_slot_good", "smqsg_slot_end",
-          "smqsg_slot_end_unsent"],
     SG + "own.c": ["smqsg_own_complete"],
-    ISSUE_H: ["smqsg_request", "smqsg_own_request", "smqsg_send_maps", "smqsg_send_own",
+    ISSUE_H: ["smqsg_status", "smqsg_slot_find", "smqsg_slot_take", "smqsg_request_good",
+              "smqsg_request_ended", "smqsg_slot_pdu", "smqsg_slot_post_cqe",
+              "smqsg_request", "smqsg_own_request", "smqsg_send_maps", "smqsg_send_own",
               "smqsg_send_plain", "smqsg_send_placed", "smqsg_send_slowly", "smqsg_slot_op",
               "smqsg_slot_send", "smqsg_slot_start"],
-    ISSUE: ["smqsg_io_wait", "smqsg_io_granted", "smqsg_own_unsent", "smqsg_slot_how",
+    ISSUE: ["smqsg_slot_set_error", "smqsg_slot_drop", "smqsg_slot_alone_ended",
+            "smqsg_slot_finish", "smqsg_slot_good", "smqsg_slot_end", "smqsg_slot_end_unsent",
+            "smqsg_io_wait", "smqsg_io_granted", "smqsg_own_unsent", "smqsg_slot_how",
             "smqsg_slot_send_slowly", "smqsg_slot_send_placed", "smqsg_slot_send_alone",
             "smqsg_request_take_spare"],
     SG + "expire.c": ["smqsg_take_expired", "smqsg_grant_expired", "smqsg_end_waiting_of",
@@ -108,7 +107,7 @@ PLANTED = {
     "a request is run on another CPU than its hctx's": (POOL, """
 idle->cpu != raw_smp_processor_id() ||
 """.strip("\n"), "0 ||", "own=1 depth=2 r3 migrate=1", "hctx =="),
-    "a slot can be run again before its request is stored": (END, """
+    "a slot can be run again before its request is stored": (ISSUE, """
     smqsg_request_good(io, fd, rq);
     smqsg_slot_finish(io, fd, 0, resid, polled);
 """, """
@@ -120,7 +119,7 @@ idle->cpu != raw_smp_processor_id() ||
 """, """
         WRITE_ONCE(idle->rq, NULL);
 """, "own=1 depth=2 tags=2 r2 collect", ""),
-    "a command that fails still counts its request": (END_H, """
+    "a command that fails still counts its request": (ISSUE_H, """
         smqsg_idle_forget(&io->idle, fd, rq);
         ret = RQ_END_IO_FREE;
 """, """
@@ -136,7 +135,7 @@ idle->cpu != raw_smp_processor_id() ||
     "the share of no file": (POOL_C, """
 max(files + !atomic_read(&fd->pool.used), 1U)
 """.strip(), "(files + !atomic_read(&fd->pool.used))", "own=1 depth=2 r2 ask", "division by zero"),
-    "the end of a command keeps the device's queue": (END_H, """
+    "the end of a command keeps the device's queue": (ISSUE_H, """
     smqsg_straight_ended(fd);
     if (unlikely(!smqsg_idle_keep(&io->idle, &fd->pool, rq))) {
 """, """
@@ -167,7 +166,7 @@ out_count:
 """, """
 out_count:
 """, "own=1 depth=1 refuse=1 r1 r1", ""),
-    "the end of a command starts no dispatcher": (END_H, """
+    "the end of a command starts no dispatcher": (ISSUE_H, """
         blk_mq_free_request(rq);
     }
     smqsg_kick_waiting(fd->sg);
@@ -188,7 +187,7 @@ out_count:
 """, """
     q->q_usage_counter.count++;
 """, "own=1 depth=2 r1 freeze-device", "!world.inflight"),
-    "a context that is not the submitter leaves the CQE to it": (END, """
+    "a context that is not the submitter leaves the CQE to it": (ISSUE, """
     else if (READ_ONCE(io->submitter) == current && in_task())
 """, """
     else if (READ_ONCE(io->submitter))
