@@ -86,13 +86,6 @@ void smqsg_batch_post_cqe(struct io_uring_cmd *ioucmd, unsigned int issue_flags)
 void smqsg_batch_drop_remaining(struct smqsg_batch *batch, u32 count);
 void smqsg_batch_ended(struct smqsg_batch *batch);
 
-/* batch_send.c */
-
-int smqsg_batch_check(struct smqsg_fd *fd, const struct smq_sg_batch *arg, u32 *field);
-int smqsg_batch_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg);
-void smqsg_batch_begin(struct smqsg_batch *batch);
-void smqsg_batch_refuse_rest(struct smqsg_batch *batch, int error);
-
 /* timed.c */
 
 int smqsg_timed_start(struct smqsg_batch *batch, const struct smq_sg_batch *arg);

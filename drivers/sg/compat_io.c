@@ -21,6 +21,7 @@
 #include <scsi/scsi_ioctl.h>
 
 #include "compat_cmd.h"
+#include "io.h"
 #include "place.h"
 #include "sg.h"
 

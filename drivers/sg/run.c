@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Handles SQEs: runs a single slot; passes batches and ad hoc commands to batch_send.c and adhoc.c.
+ * Handles SQEs: runs a single slot; passes batches and ad hoc commands to batch_run.c and adhoc.c.
  * Pollers: post the CQEs of rings with IORING_SETUP_IOPOLL.
  *
  * io_uring calls smqsg_uring_iopoll() with the ring's lock, for one command after the other until

@@ -29,7 +29,7 @@
 #include <uapi/scsi/smq_sg.h>
 
 #include "buffer.h"
-#include "compat_file.h"
+#include "compat_cmd.h"
 #include "depth.h"
 #include "order.h"
 #include "own.h"
