@@ -1,15 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The part of a CDB that this module changes: the LBA.
+ * What this module knows of CDBs: the LBA, which a run may change, and the opcodes that a caller
+ * without CAP_SYS_RAWIO may send.
  */
 #ifndef SMQSG_CDB_H
 #define SMQSG_CDB_H
 
 #include <linux/errno.h>
 #include <linux/types.h>
+#include <scsi/scsi_proto.h>
 #include <smq/compat.h>
 
 struct scsi_device;
+
+enum smqsg_right {
+	SMQSG_RAWIO,		/* needs CAP_SYS_RAWIO */
+	SMQSG_READS,		/* reads the medium, verifies it, or inquires about the device */
+	SMQSG_WRITES,		/* writes the medium, or flushes what was written */
+};
+
+extern const u8 smqsg_rights[256];
 
 unsigned int smqsg_lba_bits(const struct scsi_device *sdev, u8 opcode);
 
@@ -41,6 +51,24 @@ static inline void smqsg_lba_set(u8 *cdb, unsigned int bits, u64 lba)
 		put_unaligned_be64(lba, cdb + 2);
 	else
 		put_unaligned_be24(lba | (cdb[1] & 0xe0) << 16, cdb + 1);
+}
+
+/**
+ * smqsg_needs_rawio() - whether an opcode needs CAP_SYS_RAWIO, whatever the kernel's filter says
+ * @opcode: the CDB's first byte
+ * @type: the device's type
+ * @writable: the file is open for writing
+ *
+ * Return: false for all opcodes of an MMC device, for which the filter was made; but true for the
+ * opcode that smq_cmd_allowed() adds, which MMC does not have. Context: any.
+ */
+static inline bool smqsg_needs_rawio(u8 opcode, u8 type, bool writable)
+{
+	if (smqsg_rights[opcode] == SMQSG_READS)
+		return false;
+	if (type == TYPE_ROM)
+		return opcode == SMQ_WRITE_ATOMIC_16;
+	return smqsg_rights[opcode] != SMQSG_WRITES || !writable;
 }
 
 #endif /* SMQSG_CDB_H */

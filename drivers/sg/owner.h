@@ -10,7 +10,7 @@
 #include <smq/cdb_direction.h>
 #include <smq/compat.h>
 
-#include "rights.h"
+#include "cdb.h"
 
 /**
  * struct smqsg_fd_owner - owner of a file's slots
@@ -41,7 +41,7 @@ void smqsg_unlock_pages(unsigned long pages, const struct cred *owner);
  * The kernel's filter checks only the opcode. But some targets act on the direction of the data:
  * they execute a READ with data-out as a WRITE. So without CAP_SYS_RAWIO, data-out needs a file
  * that is open for writing, and the data must go in a direction that the opcode has; and the
- * opcode must be in the table of rights.h. Process context.
+ * opcode must be in the table of cdb.c. Process context.
  */
 static __always_inline bool smqsg_cmd_allowed(u8 type, u8 *cdb, u32 length, bool out, bool writable)
 {

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "../../drivers/sg/cdb.c"
-#include "../../drivers/sg/rights.h"
 
 static unsigned int read_cdb(u8 *cdb, const char *hex)
 {

@@ -13,7 +13,7 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[1]
-# What cdb.c, rights.h and rw_cdb.h use of the kernel.
+# What cdb.c and rw_cdb.h use of the kernel.
 SHIM = {
     "linux/types.h": """
 #include_next <linux/types.h>
