@@ -182,10 +182,10 @@ int smqsg_v4_fetch(struct smqsg_cmd *cmd, struct sg_io_v4 *hdr, void __user *to)
 /* compat_io.c */
 
 long smqsg_sg_io(struct smqsg_fd *fd, void __user *arg);
-ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count);
-ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count);
-__poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait);
-int smqsg_v3_fasync(struct smqsg_fd *fd, int descriptor, int on);
+ssize_t smqsg_v3_write(struct file *file, const char __user *buf, size_t count, loff_t *pos);
+ssize_t smqsg_v3_read(struct file *file, char __user *buf, size_t count, loff_t *pos);
+__poll_t smqsg_v3_poll(struct file *file, poll_table *wait);
+int smqsg_v3_fasync(int descriptor, struct file *file, int on);
 
 /* compat_query.c */
 

@@ -234,17 +234,19 @@ out_leave:
 
 /**
  * smqsg_v3_write() - write(): sends a command
- * @fd: the file
+ * @file: the file
  * @buf: a struct sg_io_hdr
  * @count: bytes
+ * @pos: not used
  *
  * Return: @count; or an errno, and the command was not sent. Errors are those of smqsg_sg_io(), and
  * -EPERM: the credentials are not those that opened the file; -EIO: @count is too low for any
  * header; -EINVAL: @count is too low for a header of interface 3; -EAGAIN: with O_NONBLOCK, there
  * is no place within the device's depth, and poll() reports when there may be one.
  */
-ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count)
+ssize_t smqsg_v3_write(struct file *file, const char __user *buf, size_t count, loff_t *pos)
 {
+	struct smqsg_fd *fd = file->private_data;
 	const struct sg_header __user *old = (const void __user *)buf;
 	struct smqsg_cmd *cmd;
 	int direction, ret;
@@ -253,7 +255,7 @@ ssize_t smqsg_v3_write(struct smqsg_fd *fd, const char __user *buf, size_t count
 		return -EPERM;
 	if (!READ_ONCE(fd->sg->sdev))
 		return -ENODEV;
-	if (!(fd->file->f_flags & O_NONBLOCK)) {
+	if (!(file->f_flags & O_NONBLOCK)) {
 		ret = smqsg_recovered(fd);
 		if (ret)
 			return ret;
@@ -341,9 +343,10 @@ static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
 
 /**
  * smqsg_v3_read() - read(): fetches the result of a command
- * @fd: the file
+ * @file: the file
  * @buf: where the struct sg_io_hdr goes; with SG_SET_FORCE_PACK_ID its pack_id selects the result
  * @count: bytes
+ * @pos: not used
  *
  * A program that takes the node for an ordinary file, as dd and sg_dd do, gets -ENODATA rather than
  * wait for a result for ever.
@@ -354,8 +357,9 @@ static void smqsg_v3_untake(struct smqsg_v3 *v3, struct smqsg_cmd *cmd)
  * -EINVAL: @count is less than a header; -EFAULT: header, sense or data could not be written, and
  * the result is lost.
  */
-ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
+ssize_t smqsg_v3_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
 {
+	struct smqsg_fd *fd = file->private_data;
 	struct smqsg_v3 *v3 = &fd->v3;
 	struct smqsg_cmd *cmd;
 	int pack_id = -1, ret = 0, err;
@@ -367,7 +371,7 @@ ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
 	if (ret)
 		return ret;
 	if (!smqsg_v3_ready(fd, pack_id, &cmd)) {
-		if (fd->file->f_flags & O_NONBLOCK)
+		if (file->f_flags & O_NONBLOCK)
 			return -EAGAIN;
 		if (!READ_ONCE(v3->written) && !READ_ONCE(v3->keep_orphan))
 			return -ENODATA;
@@ -387,20 +391,21 @@ ssize_t smqsg_v3_read(struct smqsg_fd *fd, char __user *buf, size_t count)
 
 /**
  * smqsg_v3_poll() - poll()
- * @fd: the file
+ * @file: the file
  * @wait: poll()'s table
  *
  * Return: EPOLLIN: there is a result for read(); EPOLLOUT: write() takes a command; EPOLLHUP: the
  * device is gone.
  */
-__poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait)
+__poll_t smqsg_v3_poll(struct file *file, poll_table *wait)
 {
+	struct smqsg_fd *fd = file->private_data;
 	struct smqsg_v3 *v3 = &fd->v3;
 	struct smqsg_cmd *cmd;
 	__poll_t mask = 0;
 	bool writable;
 
-	poll_wait(fd->file, &v3->wait, wait);
+	poll_wait(file, &v3->wait, wait);
 	spin_lock_irq(&v3->lock);
 	list_for_each_entry(cmd, &v3->cmds, entry) {
 		if (!cmd->sync && cmd->state == SMQSG_ENDED) {
@@ -417,13 +422,15 @@ __poll_t smqsg_v3_poll(struct smqsg_fd *fd, poll_table *wait)
 
 /**
  * smqsg_v3_fasync() - O_ASYNC: sends SIGIO when there is a result
- * @fd: the file
- * @descriptor: its descriptor
+ * @descriptor: a descriptor of the file
+ * @file: the file
  * @on: whether SIGIO is wanted
  *
  * Return: as fasync_helper().
  */
-int smqsg_v3_fasync(struct smqsg_fd *fd, int descriptor, int on)
+int smqsg_v3_fasync(int descriptor, struct file *file, int on)
 {
-	return fasync_helper(descriptor, fd->file, on, &fd->v3.async);
+	struct smqsg_fd *fd = file->private_data;
+
+	return fasync_helper(descriptor, file, on, &fd->v3.async);
 }

@@ -189,31 +189,6 @@ static long smqsg_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	}
 }
 
-static ssize_t smqsg_read(struct file *file, char __user *buf, size_t count, loff_t *pos)
-{
-	return smqsg_v3_read(file->private_data, buf, count);
-}
-
-static ssize_t smqsg_write(struct file *file, const char __user *buf, size_t count, loff_t *pos)
-{
-	return smqsg_v3_write(file->private_data, buf, count);
-}
-
-static __poll_t smqsg_poll(struct file *file, poll_table *wait)
-{
-	return smqsg_v3_poll(file->private_data, wait);
-}
-
-static int smqsg_fasync(int descriptor, struct file *file, int on)
-{
-	return smqsg_v3_fasync(file->private_data, descriptor, on);
-}
-
-static int smqsg_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	return smqsg_mmap_status(file->private_data, vma);
-}
-
 /* Figures of the file, for /proc/PID/fdinfo/FD. The device may be removed meanwhile. */
 static void smqsg_show_fdinfo(struct seq_file *m, struct file *file)
 {
@@ -235,13 +210,13 @@ const struct file_operations smqsg_fops = {
 	.open		= smqsg_open,
 	.release	= smqsg_close,
 	.flush		= smqsg_flush,
-	.read		= smqsg_read,
-	.write		= smqsg_write,
-	.poll		= smqsg_poll,
-	.fasync		= smqsg_fasync,
+	.read		= smqsg_v3_read,
+	.write		= smqsg_v3_write,
+	.poll		= smqsg_v3_poll,
+	.fasync		= smqsg_v3_fasync,
 	.unlocked_ioctl	= smqsg_ioctl,
 	.compat_ioctl	= compat_ptr_ioctl,
-	.mmap		= smqsg_mmap,
+	.mmap		= smqsg_mmap_status,
 	.show_fdinfo	= smqsg_show_fdinfo,
 	.uring_cmd	= smqsg_uring_cmd,
 	.uring_cmd_iopoll = smqsg_uring_iopoll,

@@ -188,14 +188,15 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
 
 /**
  * smqsg_mmap_status() - maps the status array
- * @fd: the file
+ * @file: the file
  * @vma: where to map it; must be shared and read-only
  *
  * Return: 0; -ENXIO: before SMQ_SG_SETUP; -EACCES: writable or private; -EINVAL: the range is not
  * within the status array. May sleep.
  */
-int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma)
+int smqsg_mmap_status(struct file *file, struct vm_area_struct *vma)
 {
+	struct smqsg_fd *fd = file->private_data;
 	u32 slots = smqsg_slots(&fd->slots);
 	unsigned long at, size = vma->vm_end - vma->vm_start;
 	unsigned long first = vma->vm_pgoff << PAGE_SHIFT;

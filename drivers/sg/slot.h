@@ -11,6 +11,7 @@
 
 #include "buffer.h"
 
+struct file;
 struct request_queue;
 struct smqsg_fd;
 struct vm_area_struct;
@@ -80,7 +81,7 @@ struct smqsg_fd_slots {
 long smqsg_ioctl_info(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *arg);
 long smqsg_ioctl_prepare(struct smqsg_fd *fd, void __user *arg);
-int smqsg_mmap_status(struct smqsg_fd *fd, struct vm_area_struct *vma);
+int smqsg_mmap_status(struct file *file, struct vm_area_struct *vma);
 void smqsg_slots_free(struct smqsg_fd *fd);
 int smqsg_slot_locate(struct smqsg_slot *slot, struct request_queue *q,
 		      struct smqsg_buffer *buffer, u32 offset, u32 length);
