@@ -75,7 +75,7 @@ void smqsg_buffer_put(struct smqsg_buffer *buffer)
  *
  * Return: the buffer, or NULL. Process context.
  */
-struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 index)
+struct smqsg_buffer *smqsg_buffer_get(struct xarray *buffers, u16 index)
 {
 	struct smqsg_buffer *buffer;
 
@@ -83,11 +83,11 @@ struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 inde
 	 * An entry is erased under this lock before the table's reference is dropped: so a buffer
 	 * that is found here still has that reference.
 	 */
-	xa_lock(&buffers->table);
-	buffer = xa_load(&buffers->table, index);
+	xa_lock(buffers);
+	buffer = xa_load(buffers, index);
 	if (buffer)
 		refcount_inc(&buffer->refs);
-	xa_unlock(&buffers->table);
+	xa_unlock(buffers);
 	return buffer;
 }
 
@@ -244,13 +244,13 @@ static int smqsg_buffer_lend(struct smqsg_fd *fd, struct smq_sg_buffer *arg)
 	struct smqsg_buffer *buffer;
 	int ret;
 
-	if (xa_load(&fd->buffers.table, arg->index))
+	if (xa_load(&fd->buffers, arg->index))
 		return smqsg_refuse(&arg->field, INDEX, -EEXIST, "buffer index %u: in use",
 				    arg->index);
 	buffer = smqsg_buffer_new(arg);
 	if (IS_ERR(buffer))
 		return PTR_ERR(buffer);
-	ret = xa_err(xa_store(&fd->buffers.table, arg->index, buffer, GFP_KERNEL_ACCOUNT));
+	ret = xa_err(xa_store(&fd->buffers, arg->index, buffer, GFP_KERNEL_ACCOUNT));
 	if (ret)
 		smqsg_buffer_put(buffer);
 	return ret;
@@ -258,7 +258,7 @@ static int smqsg_buffer_lend(struct smqsg_fd *fd, struct smq_sg_buffer *arg)
 
 static int smqsg_buffer_take_back(struct smqsg_fd *fd, struct smq_sg_buffer *arg)
 {
-	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, arg->index);
+	struct smqsg_buffer *buffer = xa_load(&fd->buffers, arg->index);
 
 	if (!buffer)
 		return smqsg_refuse(&arg->field, INDEX, -ENOENT, "buffer index %u: no such buffer",
@@ -267,7 +267,7 @@ static int smqsg_buffer_take_back(struct smqsg_fd *fd, struct smq_sg_buffer *arg
 		return smqsg_refuse(&arg->field, INDEX, -EBUSY,
 				    "buffer index %u: %u slots still use it", arg->index,
 				    buffer->users);
-	xa_erase(&fd->buffers.table, arg->index);
+	xa_erase(&fd->buffers, arg->index);
 	smqsg_buffer_put(buffer);
 	return 0;
 }
@@ -336,20 +336,15 @@ long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *user)
 	return ret;
 }
 
-void smqsg_buffers_init(struct smqsg_fd_buffers *buffers)
-{
-	xa_init(&buffers->table);
-}
-
 /* Drops the table's references, when the file is released. May sleep. */
-void smqsg_buffers_free(struct smqsg_fd_buffers *buffers)
+void smqsg_buffers_free(struct xarray *buffers)
 {
 	struct smqsg_buffer *buffer;
 	unsigned long index;
 
-	xa_for_each(&buffers->table, index, buffer)
+	xa_for_each(buffers, index, buffer)
 		smqsg_buffer_put(buffer);
-	xa_destroy(&buffers->table);
+	xa_destroy(buffers);
 }
 
 /* Returns the most bytes of *@bvec, from @skip on, that the device takes as one piece of memory. */

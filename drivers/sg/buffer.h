@@ -67,23 +67,11 @@ struct smqsg_buffer {
 	struct bio_vec bvec[];
 };
 
-/**
- * struct smqsg_fd_buffers - buffers of a file
- * @table: struct smqsg_buffer by index, referenced. Changed under smqsg_fd.setup; runs look buffers
- *	up under the xarray's own lock
- *
- * Lives in the file, from smqsg_buffers_init() to smqsg_buffers_free().
- */
-struct smqsg_fd_buffers {
-	struct xarray table;
-};
-
 u32 smqsg_max_transfer(struct request_queue *q);
 int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip, u32 length);
 void smqsg_buffer_put(struct smqsg_buffer *buffer);
-struct smqsg_buffer *smqsg_buffer_get(struct smqsg_fd_buffers *buffers, u16 index);
-void smqsg_buffers_init(struct smqsg_fd_buffers *buffers);
-void smqsg_buffers_free(struct smqsg_fd_buffers *buffers);
+struct smqsg_buffer *smqsg_buffer_get(struct xarray *buffers, u16 index);
+void smqsg_buffers_free(struct xarray *buffers);
 long smqsg_ioctl_buffer(struct smqsg_fd *fd, void __user *arg);
 
 #endif /* SMQSG_BUFFER_H */

@@ -50,13 +50,6 @@ static unsigned int smqsg_limit(struct smqsg_dev *sg, struct scsi_device *sdev)
 	return atomic_read(&sdev->iorequest_cnt) != READ_ONCE(sg->depth.yield_seen);
 }
 
-static void smqsg_yield(struct smqsg_dev *sg, struct scsi_device *sdev)
-{
-	WRITE_ONCE(sg->depth.yield_until, jiffies + SMQSG_YIELD);
-	WRITE_ONCE(sg->depth.yield_seen, atomic_read(&sdev->iorequest_cnt));
-	WRITE_ONCE(sg->depth.yield, true);
-}
-
 static unsigned int smqsg_sum_sent(const struct smqsg_dev *sg)
 {
 	unsigned int cpu, sum = 0;
@@ -142,21 +135,12 @@ static unsigned int smqsg_reserve_some(struct smqsg_fd *fd, unsigned int want)
 	return got;
 }
 
-/* Sets whether a file is one of those that share the depth. */
-static void smqsg_set_shares(struct smqsg_fd *fd, bool shares)
+/* Sets whether a file is one of those that share the depth; smqsg_dev.lock is held. */
+void smqsg_set_shares(struct smqsg_fd *fd, bool shares)
 {
 	lockdep_assert_held(&fd->sg->lock);
 	fd->sg->wait.nr_sharers += shares - fd->wait.shares;
 	fd->wait.shares = shares;
-}
-
-/**
- * smqsg_leave() - removes a file from those that share the depth, when it is closed
- * @fd: the file, with smqsg_dev.lock held; none of its commands waits
- */
-void smqsg_leave(struct smqsg_fd *fd)
-{
-	smqsg_set_shares(fd, false);
 }
 
 /**
@@ -192,7 +176,9 @@ void smqsg_contended(struct smqsg_fd *fd)
 	if (scsi_target(fd->sdev)->single_lun && READ_ONCE(sg->depth.restarts) == restarts)
 		return;
 	WRITE_ONCE(sg->depth.restarts, restarts);
-	smqsg_yield(sg, fd->sdev);
+	WRITE_ONCE(sg->depth.yield_until, jiffies + SMQSG_YIELD);
+	WRITE_ONCE(sg->depth.yield_seen, atomic_read(&fd->sdev->iorequest_cnt));
+	WRITE_ONCE(sg->depth.yield, true);
 }
 
 /**

@@ -189,7 +189,7 @@ int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
 bool smqsg_unwait(struct smqsg_waiter *waiter);
 void smqsg_dequeue(struct smqsg_waiter *waiter);
 int smqsg_wait_error(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter);
-void smqsg_leave(struct smqsg_fd *fd);
+void smqsg_set_shares(struct smqsg_fd *fd, bool shares);
 unsigned int smqsg_share(struct smqsg_dev *sg, struct scsi_device *sdev);
 int smqsg_depth_open(struct smqsg_fd *fd);
 void smqsg_depth_close(struct smqsg_fd *fd);
@@ -201,6 +201,5 @@ void smqsg_depth_exit(struct smqsg_dev *sg);
 long smqsg_ioctl_cancel(struct smqsg_fd *fd, void __user *user);
 void smqsg_expire_init(struct smqsg_dev *sg);
 void smqsg_expire_soon(struct smqsg_dev *sg);
-void smqsg_expire_exit(struct smqsg_dev *sg);
 
 #endif /* SMQSG_DEPTH_H */

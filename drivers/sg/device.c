@@ -81,6 +81,7 @@ static ssize_t pool_share_show(struct device *dev, struct device_attribute *attr
 static ssize_t pool_share_store(struct device *dev, struct device_attribute *attr,
 				const char *buf, size_t count)
 {
+	struct smqsg_dev *sg = to_smqsg(dev);
 	unsigned int percent;
 	int ret = kstrtouint(buf, 0, &percent);
 
@@ -90,7 +91,8 @@ static ssize_t pool_share_store(struct device *dev, struct device_attribute *att
 	}
 	if (!smqsg_can_own() && percent)
 		return -EOPNOTSUPP;
-	smqsg_pool_set_share(to_smqsg(dev), percent);
+	WRITE_ONCE(sg->pool.share, percent);
+	smqsg_pool_give_back(sg);
 	return count;
 }
 static DEVICE_ATTR_RW(pool_share);
@@ -117,6 +119,7 @@ static ssize_t own_queue_show(struct device *dev, struct device_attribute *attr,
 static ssize_t own_queue_store(struct device *dev, struct device_attribute *attr,
 			       const char *buf, size_t count)
 {
+	struct smqsg_dev *sg = to_smqsg(dev);
 	int mode = sysfs_match_string(smqsg_own_modes, buf);
 
 	if (mode < 0) {
@@ -125,7 +128,10 @@ static ssize_t own_queue_store(struct device *dev, struct device_attribute *attr
 	}
 	if (!smqsg_can_own() && mode == SMQSG_OWN_ON)
 		return -EOPNOTSUPP;
-	smqsg_own_set_mode(to_smqsg(dev), mode);
+	WRITE_ONCE(sg->own.mode, mode);
+	/* A queue that files use stays until the last of them is closed. */
+	if (mode == SMQSG_OWN_OFF)
+		smqsg_own_closed(sg);
 	return count;
 }
 static DEVICE_ATTR_RW(own_queue);
@@ -221,9 +227,9 @@ static void smqsg_dev_release(struct device *dev)
 {
 	struct smqsg_dev *sg = to_smqsg(dev);
 
-	smqsg_poll_exit(sg);
+	cancel_delayed_work_sync(&sg->watch);
 	smqsg_depth_exit(sg);
-	smqsg_expire_exit(sg);
+	cancel_delayed_work_sync(&sg->wait.expire);
 	smqsg_pool_exit(sg);
 	smqsg_own_exit(sg);
 	ida_free(&smqsg_ida, sg->index);

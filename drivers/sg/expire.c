@@ -234,14 +234,3 @@ void smqsg_expire_init(struct smqsg_dev *sg)
 {
 	INIT_DELAYED_WORK(&sg->wait.expire, smqsg_expire);
 }
-
-/**
- * smqsg_expire_exit() - stops the expiry, when the node is freed
- * @sg: the node; no file is open
- *
- * May sleep.
- */
-void smqsg_expire_exit(struct smqsg_dev *sg)
-{
-	cancel_delayed_work_sync(&sg->wait.expire);
-}

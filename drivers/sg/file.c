@@ -4,6 +4,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched/signal.h>
 #include <linux/seq_file.h>
@@ -66,7 +67,7 @@ static int smqsg_attach_wait(struct smqsg_dev *sg, struct smqsg_fd *fd, unsigned
 static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 {
 	spin_lock(&sg->lock);
-	smqsg_leave(fd);
+	smqsg_set_shares(fd, false);
 	list_del(&fd->sibling);
 	sg->exclusive = false;
 	spin_unlock(&sg->lock);
@@ -91,8 +92,8 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	mutex_init(&fd->setup);
 	smqsg_pool_open(fd);
 	smqsg_v3_open(fd);
-	smqsg_order_init(&fd->order);
-	smqsg_buffers_init(&fd->buffers);
+	init_waitqueue_head(&fd->order.wait);
+	xa_init(&fd->buffers);
 	ret = smqsg_depth_open(fd) ?: smqsg_ios_init(fd);
 	if (ret)
 		goto out_free;
@@ -147,7 +148,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	/* After the detach: until then a removal may call smqsg_v3_device_removed(). */
 	smqsg_v3_release(fd);
 	smqsg_depth_close(fd);
-	smqsg_order_exit(&fd->order);
+	kvfree(fd->order.ended);
 	put_device(&sg->dev);
 	kfree(fd);
 	return 0;

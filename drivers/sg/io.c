@@ -8,15 +8,6 @@
 
 static struct kmem_cache *smqsg_io_cache;
 
-/* Sets up a bio whose bi_io_vec will point to memory that is not the bio's own. */
-static void smqsg_bio_init(struct bio *bio)
-{
-	bio_init(bio, NULL, NULL, 0, 0);
-	bio_set_flag(bio, BIO_CLONED);
-	/* See smqsg_bio_skip_endio(). */
-	bio_set_flag(bio, BIO_CHAIN);
-}
-
 /* Sets up a command, whose memory is zeroed. */
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd)
 {
@@ -25,7 +16,11 @@ void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd)
 	INIT_LIST_HEAD(&io->waiter.entry);
 	io->token = -1;
 	INIT_LIST_HEAD(&io->idle.entry);
-	smqsg_bio_init(&io->bio);
+	bio_init(&io->bio, NULL, NULL, 0, 0);
+	/* Its bi_io_vec will point to memory that is not the bio's own. */
+	bio_set_flag(&io->bio, BIO_CLONED);
+	/* See smqsg_bio_arm(). */
+	bio_set_flag(&io->bio, BIO_CHAIN);
 }
 
 struct smqsg_io *smqsg_io_new(struct smqsg_fd *fd)

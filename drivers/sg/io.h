@@ -238,15 +238,6 @@ static inline void smqsg_slot_put_buffer(struct smqsg_io *io)
 	}
 }
 
-/*
- * Makes the bio expect one more end than will come. So bio_endio() only counts the end and calls no
- * function: no code waits for this bio.
- */
-static __always_inline void smqsg_bio_skip_endio(struct bio *bio)
-{
-	atomic_set(&bio->__bi_remaining, 2);
-}
-
 /* Makes a bio describe @length bytes of data, @skip bytes into *@bvec. */
 static __always_inline void smqsg_bio_arm(struct bio *bio, struct bio_vec *bvec, u32 skip,
 					  u32 length)
@@ -256,7 +247,8 @@ static __always_inline void smqsg_bio_arm(struct bio *bio, struct bio_vec *bvec,
 	bio->bi_iter.bi_size = length;
 	bio->bi_iter.bi_idx = 0;
 	bio->bi_iter.bi_bvec_done = skip;
-	smqsg_bio_skip_endio(bio);
+	/* One more end than will come: bio_endio() counts it, and calls no function to end the bio. */
+	atomic_set(&bio->__bi_remaining, 2);
 }
 
 #endif /* SMQSG_IO_H */

@@ -8,16 +8,6 @@
 #include "io.h"
 #include "order.h"
 
-void smqsg_order_init(struct smqsg_fd_order *order)
-{
-	init_waitqueue_head(&order->wait);
-}
-
-void smqsg_order_exit(struct smqsg_fd_order *order)
-{
-	kvfree(order->ended);
-}
-
 /**
  * smqsg_order_number() - makes a file remember which entries have ended
  * @order: the file's
@@ -67,12 +57,6 @@ bool smqsg_order_enter(struct smqsg_fd_order *order, unsigned int limit)
 			return false;
 	} while (!atomic_try_cmpxchg(&order->inflight, &inflight, inflight + 1));
 	return true;
-}
-
-/* smqsg_order_wake() if there are any callers: wait_queue_entry.func decides which ones wake up. */
-void smqsg_order_wake_all(struct smqsg_fd_order *order)
-{
-	wake_up_all(&order->wait);
 }
 
 static void smqsg_order_set(struct smqsg_fd_order *order, u32 number)

@@ -46,15 +46,12 @@ struct smqsg_timed_io {
 	struct smq_sg_timed_result result;
 };
 
-void smqsg_order_init(struct smqsg_fd_order *order);
 int smqsg_order_number(struct smqsg_fd_order *order);
 bool smqsg_order_holds_back(const struct smqsg_fd_order *order,
 			    const struct smq_sg_timed_entry *entry);
 bool smqsg_order_enter(struct smqsg_fd_order *order, unsigned int limit);
 void smqsg_order_mark(struct smqsg_fd_order *order, u32 number);
 void smqsg_order_note(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result);
-void smqsg_order_wake_all(struct smqsg_fd_order *order);
-void smqsg_order_exit(struct smqsg_fd_order *order);
 
 /* Whether an entry has to wait for others, of any batch of the file. Any context. */
 static inline bool smqsg_order_holds(const struct smqsg_fd_order *order,
@@ -71,7 +68,8 @@ static __always_inline void smqsg_order_wake(struct smqsg_fd_order *order)
 {
 	/* After the caller's barrier. */
 	if (unlikely(waitqueue_active(&order->wait)))
-		smqsg_order_wake_all(order);
+		/* wait_queue_entry.func decides which ones wake up. */
+		wake_up_all(&order->wait);
 }
 
 #endif /* SMQSG_ORDER_H */

@@ -366,20 +366,6 @@ void smqsg_own_closed(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_own_set_mode() - sets when a node gets a queue
- * @sg: the node
- * @mode: when
- *
- * A queue that files use stays until the last of them is closed. Process context.
- */
-void smqsg_own_set_mode(struct smqsg_dev *sg, enum smqsg_own_mode mode)
-{
-	WRITE_ONCE(sg->own.mode, mode);
-	if (mode == SMQSG_OWN_OFF)
-		smqsg_own_closed(sg);
-}
-
-/**
  * smqsg_own_remove() - ends the queue of a device that is being removed
  * @sg: the node, with @sg->sdev set to NULL already
  *

@@ -75,7 +75,6 @@ struct smqsg_dev_own {
 };
 
 void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason);
-void smqsg_own_set_mode(struct smqsg_dev *sg, enum smqsg_own_mode mode);
 void smqsg_own_closed(struct smqsg_dev *sg);
 void smqsg_own_remove(struct smqsg_dev *sg);
 void smqsg_own_init(struct smqsg_dev *sg);

@@ -19,19 +19,6 @@
 #define SMQSG_WATCH_DEAD	max(HZ / 100, 1)
 
 /**
- * smqsg_has_poll_queue() - whether a device's host has poll queues
- * @q: the device's queue
- *
- * Return: true if so. Any context.
- */
-bool smqsg_has_poll_queue(struct request_queue *q)
-{
-	const struct blk_mq_tag_set *set = q->tag_set;
-
-	return set->nr_maps > HCTX_TYPE_POLL && set->map[HCTX_TYPE_POLL].nr_queues;
-}
-
-/**
  * smqsg_poll_queues() - looks for ended commands on poll queues
  * @q: the device's queue
  * @hctx: the poll queue; NULL or SMQSG_POLL_ALL for all of them
@@ -98,7 +85,7 @@ void smqsg_poll_watch(struct smqsg_fd_polled *file)
 	struct smqsg_fd *fd = container_of(file, struct smqsg_fd, polled);
 
 	WRITE_ONCE(file->state, SMQSG_POLL_WATCHED);
-	queue_delayed_work(smqsg_wq, &fd->sg->polled.watch, SMQSG_WATCH);
+	queue_delayed_work(smqsg_wq, &fd->sg->watch, SMQSG_WATCH);
 }
 
 /*
@@ -124,7 +111,7 @@ static bool smqsg_poll_unwatch(struct smqsg_dev *sg)
 
 static void smqsg_poll_look(struct work_struct *work)
 {
-	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, polled.watch.work);
+	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, watch.work);
 	bool again;
 
 	/*
@@ -136,7 +123,7 @@ static void smqsg_poll_look(struct work_struct *work)
 	else
 		again = smqsg_poll_unwatch(sg);
 	if (again)
-		queue_delayed_work(smqsg_wq, &sg->polled.watch,
+		queue_delayed_work(smqsg_wq, &sg->watch,
 				   READ_ONCE(sg->sdev) ? SMQSG_WATCH : SMQSG_WATCH_DEAD);
 }
 
@@ -148,9 +135,14 @@ static void smqsg_poll_look(struct work_struct *work)
  */
 void smqsg_poll_open(struct smqsg_fd *fd)
 {
+	const struct blk_mq_tag_set *set = fd->q->tag_set;
+
 	init_llist_head(&fd->polled.ended);
 	init_llist_head(&fd->polled.ended_adhoc);
-	fd->polled.state = smqsg_has_poll_queue(fd->q) ? SMQSG_POLL_CAN : SMQSG_POLL_NOT;
+	if (set->nr_maps > HCTX_TYPE_POLL && set->map[HCTX_TYPE_POLL].nr_queues)
+		fd->polled.state = SMQSG_POLL_CAN;
+	else
+		fd->polled.state = SMQSG_POLL_NOT;
 }
 
 /**
@@ -159,7 +151,7 @@ void smqsg_poll_open(struct smqsg_fd *fd)
  */
 void smqsg_poll_init(struct smqsg_dev *sg)
 {
-	INIT_DELAYED_WORK(&sg->polled.watch, smqsg_poll_look);
+	INIT_DELAYED_WORK(&sg->watch, smqsg_poll_look);
 }
 
 /**
@@ -170,16 +162,5 @@ void smqsg_poll_init(struct smqsg_dev *sg)
  */
 void smqsg_poll_dead(struct smqsg_dev *sg)
 {
-	mod_delayed_work(smqsg_wq, &sg->polled.watch, 0);
-}
-
-/**
- * smqsg_poll_exit() - stops the watch, when the node is freed
- * @sg: the node; no file is open
- *
- * May sleep.
- */
-void smqsg_poll_exit(struct smqsg_dev *sg)
-{
-	cancel_delayed_work_sync(&sg->polled.watch);
+	mod_delayed_work(smqsg_wq, &sg->watch, 0);
 }

@@ -18,7 +18,7 @@ struct smqsg_fd;
  * enum smqsg_pollable - whether a file's commands can be polled for
  * @SMQSG_POLL_NOT: no: the device's host has no poll queues
  * @SMQSG_POLL_CAN: yes
- * @SMQSG_POLL_WATCHED: yes; some may be in flight, and smqsg_dev_polled.watch polls for them too
+ * @SMQSG_POLL_WATCHED: yes; some may be in flight, and smqsg_dev.watch polls for them too
  */
 enum smqsg_pollable {
 	SMQSG_POLL_NOT,
@@ -43,18 +43,6 @@ struct smqsg_fd_polled {
 };
 
 /**
- * struct smqsg_dev_polled - polled commands of a node
- * @watch: polls while commands of watched files are in flight: the task that should poll may be
- *	stopped or frozen while others need the places. A work item of its own, because the
- *	dispatcher sleeps for tags
- *
- * Lives from smqsg_poll_init() to smqsg_poll_exit().
- */
-struct smqsg_dev_polled {
-	struct delayed_work watch;
-};
-
-/**
  * struct smqsg_polled - private area of the SQE of a polled command or batch
  * @what: the command's struct smqsg_io, or the batch's struct smqsg_batch. The private area of
  *	every SQE begins with such a pointer
@@ -73,14 +61,12 @@ struct smqsg_polled {
 
 static_assert(sizeof(struct smqsg_polled) <= sizeof_field(struct io_uring_cmd, pdu));
 
-bool smqsg_has_poll_queue(struct request_queue *q);
 void smqsg_poll_queues(struct request_queue *q, struct blk_mq_hw_ctx *hctx,
 		       struct io_comp_batch *iob);
 void smqsg_poll_watch(struct smqsg_fd_polled *file);
 void smqsg_poll_open(struct smqsg_fd *fd);
 void smqsg_poll_init(struct smqsg_dev *sg);
 void smqsg_poll_dead(struct smqsg_dev *sg);
-void smqsg_poll_exit(struct smqsg_dev *sg);
 
 static inline struct smqsg_polled *smqsg_polled(struct io_uring_cmd *ioucmd)
 {

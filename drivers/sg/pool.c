@@ -360,19 +360,6 @@ void smqsg_pool_give_back_all(struct smqsg_dev *sg)
 }
 
 /**
- * smqsg_pool_set_share() - sets how many requests all files of a node together may keep
- * @sg: the node
- * @percent: of the queue depth, 0 to 100
- *
- * Process context.
- */
-void smqsg_pool_set_share(struct smqsg_dev *sg, unsigned int percent)
-{
-	WRITE_ONCE(sg->pool.share, percent);
-	smqsg_pool_give_back(sg);
-}
-
-/**
  * smqsg_pool_idle_of() - how many requests of a file are idle
  * @fd: the file
  *

@@ -94,7 +94,6 @@ void smqsg_idle_free(struct smqsg_idle *idle, struct smqsg_fd *fd);
 void smqsg_pool_set_limits(struct smqsg_dev *sg);
 void smqsg_pool_give_back_all(struct smqsg_dev *sg);
 bool smqsg_pool_give_back(struct smqsg_dev *sg);
-void smqsg_pool_set_share(struct smqsg_dev *sg, unsigned int percent);
 unsigned int smqsg_pool_idle(struct smqsg_dev *sg);
 unsigned int smqsg_pool_idle_of(struct smqsg_fd *fd);
 unsigned int smqsg_pool_limit(struct smqsg_fd *fd);

@@ -61,7 +61,9 @@ struct smqsg_fd;
  *	items; never by a command's end
  * @files: open files, struct smqsg_fd.sibling
  * @wait: commands of all files that wait for places
- * @polled: the watch over polled commands
+ * @watch: polls while commands of watched files are in flight: the task that should poll may be
+ *	stopped or frozen while others need the places. A work item of its own, because the
+ *	dispatcher sleeps for tags
  * @pool: idle requests of all files
  * @own: its own request queue
  *
@@ -83,7 +85,7 @@ struct smqsg_dev {
 	spinlock_t lock ____cacheline_aligned_in_smp;
 	struct list_head files;
 	struct smqsg_dev_wait wait;
-	struct smqsg_dev_polled polled;
+	struct delayed_work watch;
 	struct smqsg_dev_pool pool;
 	struct smqsg_dev_own own;
 };
@@ -102,7 +104,8 @@ struct smqsg_stack;
  * @ios: unused struct smqsg_io of each CPU
  * @batches: unused batches of each CPU
  * @depth: commands in flight
- * @buffers: its buffers
+ * @buffers: struct smqsg_buffer by index, referenced. Changed under @setup; runs look buffers up
+ *	under the lock of the xarray
  * @setup: serializes SMQ_SG_SETUP, SMQ_SG_BUFFER and SMQ_SG_PREPARE
  * @pool: its idle requests
  * @polled: its polled commands, in a cache line that the end of each of them writes
@@ -126,7 +129,7 @@ struct smqsg_fd {
 	struct smqsg_stack __percpu *ios;
 	struct smqsg_stack __percpu *batches;
 	struct smqsg_fd_depth depth;
-	struct smqsg_fd_buffers buffers;
+	struct xarray buffers;
 	struct mutex setup; /* see above */
 
 	struct smqsg_fd_pool pool;

@@ -328,7 +328,7 @@ int smqsg_slot_locate(struct smqsg_slot *slot, struct request_queue *q,
 static int smqsg_slot_data(struct smqsg_fd *fd, u32 number, const struct smq_sg_slot *desc,
 			   struct smqsg_slot *slot, u32 *field)
 {
-	struct smqsg_buffer *buffer = xa_load(&fd->buffers.table, desc->buffer);
+	struct smqsg_buffer *buffer = xa_load(&fd->buffers, desc->buffer);
 	int ret;
 
 	if (!buffer)
@@ -399,7 +399,7 @@ static void smqsg_slot_count_user(struct smqsg_fd *fd, const struct smqsg_slot *
 	lockdep_assert_held(&fd->setup);
 	if (!slot->data.length)
 		return;
-	buffer = xa_load(&fd->buffers.table, slot->buffer);
+	buffer = xa_load(&fd->buffers, slot->buffer);
 	buffer->users += add;
 }
 

@@ -23,7 +23,7 @@ WORLD = World("sg", types={
 }, functions={
     SG + "slot.h": ["smqsg_slots", "smqsg_slot_try", "smqsg_slot_give_back"],
     SG + "io.h": ["smqsg_slot_put_buffer"],
-    DEPTH: ["smqsg_limit", "smqsg_yield", "smqsg_sum_sent", "smqsg_inflight_own", "smqsg_inflight",
+    DEPTH: ["smqsg_limit", "smqsg_sum_sent", "smqsg_inflight_own", "smqsg_inflight",
             "smqsg_inflight_of", "smqsg_reserve_some", "smqsg_set_shares", "smqsg_reserve",
             "smqsg_contended", "smqsg_kick", "smqsg_share", "smqsg_enqueue", "smqsg_dequeue",
             "smqsg_task_ends", "smqsg_wait_error", "smqsg_wait_refused", "smqsg_wait_as",
