@@ -121,17 +121,18 @@ static inline bool smqsg_sqe_unused(const struct io_uring_cmd *ioucmd, size_t us
  * @batch: the batch
  * @io: the command
  * @result: as smq_sg_status.result
+ * @resid: as smq_sg_status.resid
  *
  * Any context. The batch, and with it @io, may be gone on return.
  */
 static __always_inline void smqsg_batch_end(struct smqsg_batch *batch, struct smqsg_io *io,
-					    int result)
+					    int result, u32 resid)
 {
 	if (unlikely(result))
 		atomic_inc(&batch->failed);
 	if (unlikely(batch->count > SMQSG_BATCH_SHORT)) {
 		if (unlikely(batch->tracked))
-			smqsg_order_note(&batch->fd->order, &io->timed, result);
+			smqsg_order_note(&batch->fd->order, &io->timed, result, resid);
 		/* A full barrier, which smqsg_order_wake() needs. */
 		llist_add(&io->ended, &batch->ended);
 		smqsg_order_wake(&batch->fd->order);

@@ -230,20 +230,6 @@ void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *
 	blk_mq_free_request(rq);
 }
 
-/* How a slot's command is sent that is taken already. */
-static __always_inline struct smqsg_send smqsg_slot_how(struct smqsg_slot *slot, u32 varied,
-							blk_mq_req_flags_t flags, blk_opf_t polled,
-							struct io_uring_cmd *ioucmd)
-{
-	return (struct smqsg_send) {
-		.opf = smqsg_slot_op(slot) | polled,
-		.ioucmd = ioucmd,
-		.slot = slot,
-		.varied = varied,
-		.flags = flags,
-	};
-}
-
 /**
  * smqsg_slot_send_slowly() - smqsg_slot_send() of a command that waits, or needs the device's queue
  * @io: the run
@@ -366,6 +352,12 @@ static noinline int smqsg_slot_failed(struct smqsg_io *io, struct smq_sg_status 
 		status->asc = sense.asc;
 		status->ascq = sense.ascq;
 	}
+	/* Here, because the next run of the slot has another status. */
+	if (io->batch && io->batch->tracked) {
+		io->timed.result.sense_key = status->sense_key;
+		io->timed.result.asc = status->asc;
+		io->timed.result.ascq = status->ascq;
+	}
 	status->sense_len = min(scmd->sense_len, io->fd->slots.sense_size);
 	memcpy(status->sense, scmd->sense_buffer, status->sense_len);
 	return result;
@@ -405,7 +397,7 @@ static __always_inline void smqsg_slot_finish(struct smqsg_io *io, struct smqsg_
 	status->resid = resid;
 	smqsg_slot_give_back(&fd->slots, slot);
 	if (batch) {
-		smqsg_batch_end(batch, io, result);
+		smqsg_batch_end(batch, io, result, resid);
 	} else {
 		io->result = result;
 		smqsg_slot_alone_ended(io, fd, polled);

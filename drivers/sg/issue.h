@@ -314,6 +314,20 @@ static __always_inline blk_opf_t smqsg_slot_op(const struct smqsg_slot *slot)
 	return slot->direction == SMQ_SG_OUT ? REQ_OP_DRV_OUT : REQ_OP_DRV_IN;
 }
 
+/* How a slot's command is sent that is taken already. */
+static __always_inline struct smqsg_send smqsg_slot_how(struct smqsg_slot *slot, u32 varied,
+							blk_mq_req_flags_t flags, blk_opf_t polled,
+							struct io_uring_cmd *ioucmd)
+{
+	return (struct smqsg_send) {
+		.opf = smqsg_slot_op(slot) | polled,
+		.ioucmd = ioucmd,
+		.slot = slot,
+		.varied = varied,
+		.flags = flags,
+	};
+}
+
 /*
  * Sends the command of a slot that is taken. Returns 0: sent, and the command may have ended
  * already; or as smqsg_send_slowly().

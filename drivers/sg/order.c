@@ -4,6 +4,7 @@
  */
 #include <linux/mm.h>
 #include <linux/slab.h>
+#include <linux/timekeeping.h>
 
 #include "io.h"
 #include "order.h"
@@ -90,12 +91,17 @@ void smqsg_order_mark(struct smqsg_fd_order *order, u32 number)
  * @order: the file's
  * @io: the command
  * @result: as smq_sg_status.result
+ * @resid: as smq_sg_status.resid
  *
  * Its slot's byte was cleared already. The caller then calls smqsg_order_wake(). Any context.
  */
-void smqsg_order_note(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result)
+void smqsg_order_note(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result,
+		      u32 resid)
 {
 	io->result.result = result;
+	io->result.resid = resid;
+	if (io->start)
+		io->result.ended = ktime_get_ns() - io->start;
 	if (io->number)
 		smqsg_order_set(order, io->number);
 	if (io->counted)

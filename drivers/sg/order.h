@@ -51,7 +51,8 @@ bool smqsg_order_holds_back(const struct smqsg_fd_order *order,
 			    const struct smq_sg_timed_entry *entry);
 bool smqsg_order_enter(struct smqsg_fd_order *order, unsigned int limit);
 void smqsg_order_mark(struct smqsg_fd_order *order, u32 number);
-void smqsg_order_note(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result);
+void smqsg_order_note(struct smqsg_fd_order *order, struct smqsg_timed_io *io, int result,
+		      u32 resid);
 
 /* Whether an entry has to wait for others, of any batch of the file. Any context. */
 static inline bool smqsg_order_holds(const struct smqsg_fd_order *order,

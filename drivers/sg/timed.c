@@ -383,71 +383,11 @@ static void smqsg_timed_unsent(struct smqsg_timed *timed, const struct smq_sg_ti
 			.issued = now, .ended = now, .result = error });
 }
 
-/* Keeps what only the request knows, before the slot's end gives request and slot back. */
-static noinline void smqsg_timed_note(struct smqsg_io *io, struct request *rq)
-{
-	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
-	struct smq_sg_timed_result *result = &io->timed.result;
-	struct scsi_sense_hdr sense;
-
-	if (!io->timed.start)
-		return;
-	result->ended = ktime_get_ns() - io->timed.start;
-	result->resid = scmd->resid_len;
-	if (likely(!scmd->result) ||
-	    !scsi_normalize_sense(scmd->sense_buffer, scmd->sense_len, &sense))
-		return;
-	result->sense_key = sense.sense_key;
-	result->asc = sense.asc;
-	result->ascq = sense.ascq;
-}
-
-/* smqsg_origin.good of timed entries. Any context. */
-static void smqsg_timed_good(struct smqsg_io *io, struct request *rq)
-{
-	if (unlikely(io->batch->tracked))
-		smqsg_timed_note(io, rq);
-	smqsg_slot_good(io, rq);
-}
-
-/* smqsg_origin.end of timed entries. Any context. */
-static SMQ_END_IO(smqsg_timed_end, rq, error)
-{
-	struct smqsg_io *io = rq->end_io_data;
-
-	if (unlikely(io->batch->tracked))
-		smqsg_timed_note(io, rq);
-	return smq_end_io_more(smqsg_slot_end, rq, error);
-}
-
-static const struct smqsg_origin smqsg_timed_origin = {
-	.fill = smqsg_slot_fill_request,
-	.good = smqsg_timed_good,
-	.end = smqsg_timed_end,
-};
-
 /* Keeps when a command is sent, if the caller wants results. */
 static void smqsg_timed_note_issue(struct smqsg_io *io)
 {
 	if (io->batch->tracked && io->timed.start)
 		io->timed.result.issued = ktime_get_ns() - io->timed.start;
-}
-
-static __always_inline struct smqsg_send smqsg_timed_how(struct smqsg_slot *slot, u32 varied,
-							 blk_mq_req_flags_t flags)
-{
-	return (struct smqsg_send) {
-		.opf = smqsg_slot_op(slot), .slot = slot, .varied = varied, .flags = flags };
-}
-
-/* Sends the command of a slot that is taken, with a place. Returns as smqsg_send_placed(). */
-static noinline int smqsg_timed_send_placed(struct smqsg_io *io, blk_mq_req_flags_t flags)
-{
-	struct smqsg_slot *slot = &io->fd->slots.array[io->slot];
-	const struct smqsg_send send = smqsg_timed_how(slot, io->flags, flags);
-
-	smqsg_timed_note_issue(io);
-	return smqsg_send_placed(io, io->fd, &smqsg_timed_origin, &send);
 }
 
 /* Wakes the caller, which sleeps in smqsg_timed_wait_place(); @io may be gone on return. */
@@ -459,8 +399,10 @@ static void smqsg_timed_waited(struct smqsg_io *io, int error)
 
 static int smqsg_timed_send_granted(struct smqsg_io *io)
 {
-	int ret = smqsg_timed_send_placed(io, 0);
+	int ret;
 
+	smqsg_timed_note_issue(io);
+	ret = smqsg_slot_send_placed(io, 0, NULL);
 	/* Even if the command has ended, only the caller puts @io back. */
 	if (!ret)
 		smqsg_timed_waited(io, 0);
@@ -530,26 +472,6 @@ static noinline int smqsg_timed_wait_place(struct smqsg_timed *timed, struct smq
 	return io->timed.error;
 }
 
-/* Sends a command whose slot is taken. Returns 0, or why it was not sent. */
-static __always_inline int smqsg_timed_send_taken(struct smqsg_timed *timed, struct smqsg_fd *fd,
-						  struct smqsg_io *io, struct smqsg_slot *slot,
-						  u32 varied)
-{
-	const struct smqsg_send send = smqsg_timed_how(slot, varied, BLK_MQ_REQ_NOWAIT);
-	int ret;
-
-	if (smqsg_is_open(fd) &&
-	    likely(smqsg_send_own(io, fd, &smqsg_timed_origin, &send, false)))
-		return 0;
-	if (!smqsg_reserve(fd))
-		return smqsg_timed_wait_place(timed, io);
-	ret = smqsg_timed_send_placed(io, BLK_MQ_REQ_NOWAIT);
-	if (!ret)
-		return 0;
-	smqsg_unreserve(fd, 1);
-	return ret == -EAGAIN ? smqsg_timed_wait_place(timed, io) : ret;
-}
-
 /*
  * Fills smqsg_timed_io of an entry's command, and counts the command. Returns false if too
  * many are in flight.
@@ -579,6 +501,7 @@ static __always_inline int smqsg_timed_send(struct smqsg_timed *timed,
 	u32 number = entry->run.slot, varied = 0;
 	struct smqsg_slot *slot = &fd->slots.array[number];
 	struct smqsg_io *io = smqsg_timed_take(timed, fd);
+	struct smqsg_send send;
 	int ret;
 
 	if (unlikely(!io)) {
@@ -596,7 +519,10 @@ static __always_inline int smqsg_timed_send(struct smqsg_timed *timed,
 		smqsg_slot_drop(io, 0);
 		goto out;
 	}
-	ret = smqsg_timed_send_taken(timed, fd, io, slot, varied);
+	send = smqsg_slot_how(slot, varied, BLK_MQ_REQ_NOWAIT, 0, NULL);
+	ret = smqsg_slot_send(io, fd, &send);
+	if (unlikely(ret == -EAGAIN))
+		ret = smqsg_timed_wait_place(timed, io);
 	if (likely(!ret))
 		return 0;
 	if (timed->limits)

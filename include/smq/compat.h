@@ -91,19 +91,17 @@ do {							\
 
 /*
  * 7.1 passes another argument to a request's end_io: the batch in which the request completes.
- * smq_rq_end_io() ends a request outside a batch; smq_end_io_more() calls one end_io from another.
+ * smq_rq_end_io() ends a request outside a batch.
  */
 #ifdef SMQ_HAVE_END_IO_BATCH
 #define SMQ_END_IO(name, rq, status)						\
 	enum rq_end_io_ret name(struct request *rq, blk_status_t status,	\
 				const struct io_comp_batch *__iob)
 #define smq_rq_end_io(rq, status)	((rq)->end_io(rq, status, NULL))
-#define smq_end_io_more(name, rq, status)	name(rq, status, __iob)
 #else
 #define SMQ_END_IO(name, rq, status)						\
 	enum rq_end_io_ret name(struct request *rq, blk_status_t status)
 #define smq_rq_end_io(rq, status)	((rq)->end_io(rq, status))
-#define smq_end_io_more(name, rq, status)	name(rq, status)
 #endif
 
 /* 6.4 removed the interface from the arguments of a class interface's callbacks. */

@@ -388,7 +388,7 @@ static void blk_execute_rq_nowait(struct request *rq, bool at_head)
 #define smqsg_slot_vary(io, varied)	(-EINVAL)
 #define smqsg_lba_fits(bits, lba)	(-EINVAL)
 #define smqsg_slot_failed(io, status, scmd, error)	((scmd)->result)
-#define smqsg_batch_end(batch, io, result)	((void)0)
+#define smqsg_batch_end(batch, io, result, resid)	((void)0)
 #define scsi_device_get(sdev)		0
 #define scsi_device_put(sdev)		((void)0)
 #define smqsg_io_put(io)		((void)(io))
