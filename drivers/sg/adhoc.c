@@ -323,8 +323,6 @@ static noinline int smqsg_adhoc_wait(struct smqsg_io *io)
 {
 	struct smqsg_adhoc *adhoc = &io->adhoc;
 
-	if (smqsg_wait_full(io->fd))
-		return smqsg_wait_refused(io->fd);
 	adhoc->pages = smqsg_adhoc_pages(io);
 	if (smqsg_lock_pages(adhoc->pages, &adhoc->owner))
 		return smqsg_wait_refused(io->fd);

@@ -3,6 +3,7 @@
  * Batches: their memory, and their end.
  */
 #include <linux/file.h>
+#include <linux/mm.h>
 #include <linux/slab.h>
 #include <smq/uring.h>
 
@@ -14,16 +15,11 @@
 /* Allocates a batch, with memory for the commands of a short batch. May sleep. */
 static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
 {
-	struct smqsg_batch *batch = kzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	struct smqsg_batch *batch = kvzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
 	unsigned int i;
 
 	if (!batch)
 		return NULL;
-	batch->ios = kvcalloc(SMQSG_BATCH_SHORT, sizeof(*batch->ios), GFP_KERNEL_ACCOUNT);
-	if (!batch->ios) {
-		kfree(batch);
-		return NULL;
-	}
 	batch->fd = fd;
 	batch->elements = batch->few;
 	batch->waiter.fd = fd;
@@ -45,8 +41,7 @@ static noinline void smqsg_batch_free(struct smqsg_batch *batch)
 		smqsg_idle_free(&batch->ios[i].idle, batch->fd);
 		bio_uninit(&batch->ios[i].bio);
 	}
-	kvfree(batch->ios);
-	kfree(batch);
+	kvfree(batch);
 }
 
 /**

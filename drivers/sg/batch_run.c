@@ -288,8 +288,7 @@ static int smqsg_batch_wait_more(struct smqsg_batch *batch, bool moved)
 		batch->waiter.deadline = jiffies + SMQSG_TIMEOUT;
 	batch->waiter.task = batch->ioucmd ? smq_uring_task(batch->ioucmd) : NULL;
 	batch->waiter.grant = smqsg_batch_grant;
-	return moved ? smqsg_wait(batch->fd, &batch->waiter) :
-		       smqsg_wait_first(batch->fd, &batch->waiter);
+	return smqsg_wait(&batch->waiter, !moved);
 }
 
 /*

@@ -375,6 +375,7 @@ int smqsg_cmd_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 {
 	unsigned long timeout = xfer->timeout ?: fd->q->rq_timeout ?: SMQSG_TIMEOUT;
 	struct smqsg_sleeper sleeper = {
+		.waiter.fd = fd,
 		.waiter.deadline = jiffies + timeout,
 		.waiter.slot = SMQSG_NO_SLOT,
 		.waiter.want = 1,
@@ -385,7 +386,7 @@ int smqsg_cmd_reserve(struct smqsg_fd *fd, const struct smqsg_xfer *xfer)
 	if (smqsg_reserve(fd))
 		return 0;
 	init_completion(&sleeper.done);
-	ret = smqsg_wait(fd, &sleeper.waiter);
+	ret = smqsg_wait(&sleeper.waiter, false);
 	if (ret)
 		return ret;
 	if (wait_for_completion_killable(&sleeper.done)) {

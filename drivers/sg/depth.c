@@ -292,18 +292,6 @@ int smqsg_wait_error(const struct smqsg_dev *sg, const struct smqsg_waiter *wait
 }
 
 /**
- * smqsg_wait_full() - whether a file has as many waiting commands as it may
- * @fd: the file
- *
- * Read without a lock. A caller that gets true can skip the preparations for waiting; otherwise
- * smqsg_wait() checks again, with the lock.
- */
-bool smqsg_wait_full(const struct smqsg_fd *fd)
-{
-	return READ_ONCE(fd->wait.queued) >= SMQSG_MOST_WAITING;
-}
-
-/**
  * smqsg_wait_refused() - counts a command that gets EAGAIN because it may not wait
  * @fd: the file
  *
@@ -315,13 +303,24 @@ int smqsg_wait_refused(struct smqsg_fd *fd)
 	return -EAGAIN;
 }
 
-/* Implements smqsg_wait() and, with @first, smqsg_wait_first(). */
-static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool first)
+/**
+ * smqsg_wait() - queues a waiter for places, without sleeping
+ * @waiter: all fields but @entry are set
+ * @first: before all others, because no request was free: called by its grant(), which has given
+ *	back its places. The dispatcher then sleeps until a request is free. Meanwhile the waiter's
+ *	deadline or a cancellation still ends its waiting
+ *
+ * Return: 0: waiter->grant() will be called once, perhaps before this function returns. On an error
+ * grant() will not be called. -EAGAIN: the file's queue is full. -ENODEV: the device is gone, or
+ * smq_conv has claimed it. -ECANCELED: smqsg_unwait() or smqsg_cancel() was called since the waiter
+ * last waited, or its task ends. -ETIMEDOUT: its deadline has passed. Process context.
+ */
+int smqsg_wait(struct smqsg_waiter *waiter, bool first)
 {
+	struct smqsg_fd *fd = waiter->fd;
 	struct smqsg_dev *sg = fd->sg;
 	int ret;
 
-	waiter->fd = fd;
 	spin_lock(&sg->lock);
 	ret = smqsg_wait_error(sg, waiter);
 	if (!ret && first && waiter->slot != fd->wait.turn)
@@ -347,36 +346,6 @@ static int smqsg_wait_as(struct smqsg_fd *fd, struct smqsg_waiter *waiter, bool 
 	}
 	spin_unlock(&sg->lock);
 	return ret;
-}
-
-/**
- * smqsg_wait() - queues a waiter for places, without sleeping
- * @fd: the file whose queue it waits in
- * @waiter: all fields but @entry are set
- *
- * Return: 0: waiter->grant() will be called once, perhaps before this function returns. On an error
- * grant() will not be called. -EAGAIN: the file's queue is full. -ENODEV: the device is gone, or
- * smq_conv has claimed it. -ECANCELED: smqsg_unwait() or smqsg_cancel() was called since the waiter
- * last waited, or its task ends. -ETIMEDOUT: its deadline has passed. Process context.
- */
-int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
-{
-	return smqsg_wait_as(fd, waiter, false);
-}
-
-/**
- * smqsg_wait_first() - queues a waiter again, before all others, because no request was free
- * @fd: the file whose queue it waits in
- * @waiter: the waiter; its grant() calls this function, and has given back its places
- *
- * The dispatcher then sleeps until a request is free. Meanwhile the waiter's deadline or a
- * cancellation still ends its waiting.
- *
- * Return: as smqsg_wait(). Process context.
- */
-int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter)
-{
-	return smqsg_wait_as(fd, waiter, true);
 }
 
 /**

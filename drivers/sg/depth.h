@@ -122,7 +122,7 @@ struct smqsg_dev_wait {
 /**
  * struct smqsg_fd_wait - a file's queue of waiting commands
  * @queue: the waiting commands, by struct smqsg_waiter.entry
- * @queued: number of entries in @queue. smqsg_wait_full() reads it without the lock
+ * @queued: number of entries in @queue
  * @cancels: how often all commands of the queue were cancelled, modulo 2^32
  * @turn: the slot whose run was granted last, unless that run has been cancelled since; or
  *	SMQSG_NO_SLOT
@@ -182,10 +182,8 @@ int smqsg_inflight_of(const struct smqsg_fd *fd);
 bool smqsg_reserve(struct smqsg_fd *fd);
 void smqsg_contended(struct smqsg_fd *fd);
 void smqsg_kick(struct smqsg_dev *sg);
-bool smqsg_wait_full(const struct smqsg_fd *fd);
 int smqsg_wait_refused(struct smqsg_fd *fd);
-int smqsg_wait(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
-int smqsg_wait_first(struct smqsg_fd *fd, struct smqsg_waiter *waiter);
+int smqsg_wait(struct smqsg_waiter *waiter, bool first);
 bool smqsg_unwait(struct smqsg_waiter *waiter);
 void smqsg_dequeue(struct smqsg_waiter *waiter);
 int smqsg_wait_error(const struct smqsg_dev *sg, const struct smqsg_waiter *waiter);

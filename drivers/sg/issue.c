@@ -188,7 +188,7 @@ int smqsg_io_wait(struct smqsg_io *io, struct task_struct *task, u32 slot, unsig
 	io->waiter.want = 1;
 	io->waiter.deadline = jiffies + timeout;
 	io->waiter.grant = grant;
-	return smqsg_wait(io->fd, &io->waiter);
+	return smqsg_wait(&io->waiter, false);
 }
 
 /**
@@ -210,7 +210,7 @@ int smqsg_io_granted(struct smqsg_io *io, int got, int (*issue)(struct smqsg_io 
 	if (!ret)
 		return 0;
 	smqsg_unreserve(io->fd, 1);
-	return ret == -EAGAIN ? smqsg_wait_first(io->fd, &io->waiter) : ret;
+	return ret == -EAGAIN ? smqsg_wait(&io->waiter, true) : ret;
 }
 
 /**
@@ -224,10 +224,7 @@ int smqsg_io_granted(struct smqsg_io *io, int got, int (*issue)(struct smqsg_io 
 void smqsg_own_unsent(struct smqsg_io *io, struct smqsg_fd *fd, struct request *rq)
 {
 	rq->bio = NULL;
-	if (smqsg_idle_keep(&io->idle, &fd->pool, rq))
-		return;
-	smqsg_idle_forget(&io->idle, fd, rq);
-	blk_mq_free_request(rq);
+	smqsg_request_give_back(io, fd, rq);
 }
 
 /**
@@ -301,7 +298,7 @@ int smqsg_slot_send_alone(struct smqsg_io *io, struct smqsg_fd *fd, struct smqsg
  * @opf: the request's operation
  * @error: why grant() could not allocate a request
  *
- * Return: the request; or @error. If @error is -EAGAIN and grant() then calls smqsg_wait_first(),
+ * Return: the request; or @error. If @error is -EAGAIN and grant() then calls smqsg_wait(),
  * the dispatcher sleeps for a request when grant() has returned. Process context.
  */
 struct request *smqsg_request_take_spare(struct smqsg_fd *fd, blk_opf_t opf, struct request *error)
@@ -445,8 +442,5 @@ void smqsg_slot_end_unsent(struct smqsg_io *io, int error)
 {
 	io->result = error;
 	smqsg_slot_drop(io, error);
-	if (smq_uring_polled(io->ioucmd))
-		smqsg_poll_ended(&io->fd->polled.ended, io->ioucmd);
-	else
-		io_uring_cmd_complete_in_task(io->ioucmd, smqsg_slot_task_work);
+	smqsg_slot_alone_ended(io, io->fd, smq_uring_polled(io->ioucmd));
 }

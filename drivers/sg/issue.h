@@ -375,18 +375,25 @@ static __always_inline int smqsg_slot_start(struct smqsg_io *io, struct smqsg_fd
 	return ret;
 }
 
+/* Keeps a request of the own queue that ended with GOOD or was not sent, or frees it. */
+static __always_inline void smqsg_request_give_back(struct smqsg_io *io, struct smqsg_fd *fd,
+						    struct request *rq)
+{
+	if (likely(smqsg_idle_keep(&io->idle, &fd->pool, rq)))
+		return;
+	smqsg_idle_forget(&io->idle, fd, rq);
+	blk_mq_free_request(rq);
+}
+
 /*
- * The first part of smqsg_origin.good: keeps the request, or frees it. Called before the command's
- * struct can be used again. Any context.
+ * The first part of smqsg_origin.good: gives the request back. Called before the command's struct
+ * can be used again. Any context.
  */
 static __always_inline void smqsg_request_good(struct smqsg_io *io, struct smqsg_fd *fd,
 					       struct request *rq)
 {
 	smqsg_straight_ended(fd);
-	if (unlikely(!smqsg_idle_keep(&io->idle, &fd->pool, rq))) {
-		smqsg_idle_forget(&io->idle, fd, rq);
-		blk_mq_free_request(rq);
-	}
+	smqsg_request_give_back(io, fd, rq);
 	smqsg_kick_waiting(fd->sg);
 }
 

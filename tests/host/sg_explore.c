@@ -458,6 +458,7 @@ static void runner(int arg)
 		/* As smqsg_slot_run(). */
 		explore_step("SQE");
 		io->fd = fd;
+		io->waiter.fd = fd;
 		io->batch = NULL;
 		io->ioucmd = ioucmd;
 		ioucmd->task = current;

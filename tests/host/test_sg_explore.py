@@ -26,8 +26,8 @@ WORLD = World("sg", types={
     DEPTH: ["smqsg_limit", "smqsg_sum_sent", "smqsg_inflight_own", "smqsg_inflight",
             "smqsg_inflight_of", "smqsg_reserve_some", "smqsg_set_shares", "smqsg_reserve",
             "smqsg_contended", "smqsg_kick", "smqsg_share", "smqsg_enqueue", "smqsg_dequeue",
-            "smqsg_task_ends", "smqsg_wait_error", "smqsg_wait_refused", "smqsg_wait_as",
-            "smqsg_wait", "smqsg_wait_first", "smqsg_next", "smqsg_dispatch_one",
+            "smqsg_task_ends", "smqsg_wait_error", "smqsg_wait_refused", "smqsg_wait",
+            "smqsg_next", "smqsg_dispatch_one",
             "smqsg_sleep_for_request", "smqsg_dispatch_device", "smqsg_dispatch_all",
             "smqsg_dispatch"],
     PLACE: ["smqsg_is_open", "smqsg_count_sent", "smqsg_count_ended", "smqsg_kick_waiting",
@@ -46,7 +46,8 @@ WORLD = World("sg", types={
     STRAIGHT: ["smqsg_token_find", "smqsg_token_put", "smqsg_straight_enter",
                "smqsg_straight_issue"],
     SG + "own.c": ["smqsg_own_complete"],
-    ISSUE_H: ["smqsg_status", "smqsg_slot_find", "smqsg_slot_take", "smqsg_request_good",
+    ISSUE_H: ["smqsg_status", "smqsg_slot_find", "smqsg_slot_take",
+              "smqsg_request_give_back", "smqsg_request_good",
               "smqsg_request_ended", "smqsg_slot_pdu", "smqsg_slot_post_cqe",
               "smqsg_request", "smqsg_own_request", "smqsg_send_maps", "smqsg_send_own",
               "smqsg_send_plain", "smqsg_send_placed", "smqsg_send_slowly", "smqsg_slot_op",
@@ -137,9 +138,9 @@ max(files + !atomic_read(&fd->pool.used), 1U)
 """.strip(), "(files + !atomic_read(&fd->pool.used))", "own=1 depth=2 r2 ask", "division by zero"),
     "the end of a command keeps the device's queue": (ISSUE_H, """
     smqsg_straight_ended(fd);
-    if (unlikely(!smqsg_idle_keep(&io->idle, &fd->pool, rq))) {
+    smqsg_request_give_back(io, fd, rq);
 """, """
-    if (unlikely(!smqsg_idle_keep(&io->idle, &fd->pool, rq))) {
+    smqsg_request_give_back(io, fd, rq);
 """, "own=1 depth=2 r1 freeze-device", WAITS),
     "a refused command keeps the device's queue": (STRAIGHT, """
     blk_mq_cleanup_rq(rq);
@@ -167,12 +168,10 @@ out_count:
 out_count:
 """, "own=1 depth=1 refuse=1 r1 r1", ""),
     "the end of a command starts no dispatcher": (ISSUE_H, """
-        blk_mq_free_request(rq);
-    }
+    smqsg_request_give_back(io, fd, rq);
     smqsg_kick_waiting(fd->sg);
 """, """
-        blk_mq_free_request(rq);
-    }
+    smqsg_request_give_back(io, fd, rq);
 """, "own=1 depth=1 r1 r1", WAITS),
     "a command is sent outside the RCU section": (STRAIGHT, """
     status = q->mq_ops->queue_rq(hctx, &bd);
@@ -216,9 +215,9 @@ out_count:
 """, "depth=1 taken=1 end r1 r1", "world.plain"),
     "a grant without a request keeps the place": (ISSUE, """
     smqsg_unreserve(io->fd, 1);
-    return ret == -EAGAIN ? smqsg_wait_first(io->fd, &io->waiter) : ret;
+    return ret == -EAGAIN ? smqsg_wait(&io->waiter, true) : ret;
 """, """
-    return ret == -EAGAIN ? smqsg_wait_first(io->fd, &io->waiter) : ret;
+    return ret == -EAGAIN ? smqsg_wait(&io->waiter, true) : ret;
 """, "tags=1 r1 r1", ""),
     "a spare request is not freed": (DEPTH, """
     if (sg->wait.spare)
