@@ -45,18 +45,6 @@ static noinline void smqsg_batch_free(struct smqsg_batch *batch)
 }
 
 /**
- * smqsg_batch_pool_init() - sets up a file's pools of batches
- * @fd: the file
- *
- * Return: 0 or -ENOMEM. May sleep.
- */
-int smqsg_batch_pool_init(struct smqsg_fd *fd)
-{
-	fd->batches = alloc_percpu_gfp(struct smqsg_stack, GFP_KERNEL_ACCOUNT);
-	return fd->batches ? 0 : -ENOMEM;
-}
-
-/**
  * smqsg_batch_pool_exit() - frees a file's pools of batches
  * @fd: the file; none of its batches runs
  */
@@ -64,9 +52,8 @@ void smqsg_batch_pool_exit(struct smqsg_fd *fd)
 {
 	struct smqsg_batch *batch;
 
-	while ((batch = smqsg_stack_pop_any(fd->batches)))
+	while ((batch = smqsg_stack_pop_any(&fd->pools->batches)))
 		smqsg_batch_free(batch);
-	free_percpu(fd->batches);
 }
 
 /**
@@ -77,7 +64,7 @@ void smqsg_batch_pool_exit(struct smqsg_fd *fd)
  */
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd)
 {
-	struct smqsg_batch *batch = smqsg_stack_pop(fd->batches);
+	struct smqsg_batch *batch = smqsg_stack_pop(&fd->pools->batches);
 
 	return likely(batch) ? batch : smqsg_batch_new(fd);
 }
@@ -96,7 +83,7 @@ void smqsg_batch_put(struct smqsg_batch *batch)
 		kvfree(batch->elements);
 		batch->elements = batch->few;
 	}
-	if (unlikely(!smqsg_stack_push(batch->fd->batches, batch, SMQSG_BATCHES_MOST)))
+	if (unlikely(!smqsg_stack_push(&batch->fd->pools->batches, batch, SMQSG_BATCHES_MOST)))
 		smqsg_batch_free(batch);
 }
 

@@ -76,7 +76,6 @@ struct smqsg_batch {
 	struct smqsg_io ios[SMQSG_BATCH_SHORT];
 };
 
-int smqsg_batch_pool_init(struct smqsg_fd *fd);
 void smqsg_batch_pool_exit(struct smqsg_fd *fd);
 struct smqsg_batch *smqsg_batch_get(struct smqsg_fd *fd);
 void smqsg_batch_put(struct smqsg_batch *batch);

@@ -98,47 +98,50 @@ static int smqsg_readable(struct smqsg_v3 *v3, int *pack_id)
 	return count;
 }
 
-static int smqsg_get_int(struct smqsg_fd *fd, unsigned int cmd, int __user *arg)
+/* The ioctls that report an int. Returns false for others. */
+static bool smqsg_get_int(struct smqsg_fd *fd, unsigned int cmd, int *value)
 {
 	struct smqsg_v3 *v3 = &fd->v3;
-	int value, waiting;
+	int pack_id;
 
-	waiting = smqsg_readable(v3, &value);
 	switch (cmd) {
 	case SG_GET_PACK_ID:
+		smqsg_readable(v3, value);
 		break;
 	case SG_GET_NUM_WAITING:
-		value = waiting;
+		*value = smqsg_readable(v3, &pack_id);
 		break;
 	case SG_GET_SG_TABLESIZE:
-		value = queue_max_segments(fd->sdev->request_queue);
+		*value = queue_max_segments(fd->sdev->request_queue);
 		break;
 	case SG_GET_RESERVED_SIZE:
-		value = min(READ_ONCE(v3->reserved), smqsg_max_bytes(fd));
+		*value = min(READ_ONCE(v3->reserved), smqsg_max_bytes(fd));
 		break;
 	case SG_GET_COMMAND_Q:
-		value = READ_ONCE(v3->cmd_q);
+		*value = READ_ONCE(v3->cmd_q);
 		break;
 	case SG_GET_KEEP_ORPHAN:
-		value = READ_ONCE(v3->keep_orphan);
+		*value = READ_ONCE(v3->keep_orphan);
 		break;
 	case SG_GET_VERSION_NUM:
-		value = SMQSG_SG_VERSION;
+		*value = SMQSG_SG_VERSION;
 		break;
 	case SG_GET_ACCESS_COUNT:
-		value = 1;
+		*value = 1;
 		break;
 	case BLKSECTGET:
-		value = smqsg_max_bytes(fd);
+		*value = smqsg_max_bytes(fd);
 		break;
 	case SG_EMULATED_HOST:
-		value = fd->sdev->host->hostt->emulated;
+		*value = fd->sdev->host->hostt->emulated;
 		break;
-	default:	/* SG_GET_LOW_DMA */
-		value = 0;
+	case SG_GET_LOW_DMA:
+		*value = 0;
 		break;
+	default:
+		return false;
 	}
-	return put_user(value, arg);
+	return true;
 }
 
 static int smqsg_get_scsi_id(struct smqsg_fd *fd, void __user *arg)
@@ -284,6 +287,7 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
 long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long argument)
 {
 	void __user *arg = (void __user *)argument;
+	int value;
 
 	switch (cmd) {
 	case SG_IO:
@@ -300,30 +304,21 @@ long smqsg_sg_ioctl(struct smqsg_fd *fd, unsigned int cmd, unsigned long argumen
 		return READ_ONCE(fd->v3.timeout);
 	case SG_SET_FORCE_LOW_DMA:
 		return 0;
-	case SG_GET_LOW_DMA:
-	case SG_GET_PACK_ID:
-	case SG_GET_NUM_WAITING:
-	case SG_GET_SG_TABLESIZE:
-	case SG_GET_RESERVED_SIZE:
-	case SG_GET_COMMAND_Q:
-	case SG_GET_KEEP_ORPHAN:
-	case SG_GET_VERSION_NUM:
-	case SG_GET_ACCESS_COUNT:
-	case BLKSECTGET:
-		return smqsg_get_int(fd, cmd, arg);
 	case SG_GET_REQUEST_TABLE:
 		return smqsg_get_table(fd, arg);
-	case SG_EMULATED_HOST:
-		if (!READ_ONCE(fd->sg->sdev))
-			return -ENODEV;
-		return smqsg_get_int(fd, cmd, arg);
 	case SG_GET_SCSI_ID:
 		if (!READ_ONCE(fd->sg->sdev))
 			return -ENODEV;
 		return smqsg_get_scsi_id(fd, arg);
 	case SCSI_IOCTL_SEND_COMMAND:
 		return smqsg_midlayer_command(fd, cmd, arg);
+	case SG_EMULATED_HOST:
+		if (!READ_ONCE(fd->sg->sdev))
+			return -ENODEV;
+		fallthrough;
 	default:
+		if (smqsg_get_int(fd, cmd, &value))
+			return put_user(value, (int __user *)arg);
 		return smqsg_midlayer(fd, cmd, arg);
 	}
 }

@@ -49,7 +49,7 @@ static ssize_t smqsg_show(struct device *dev, char *buf,
 	return ret ?: sysfs_emit(buf, "%u\n", number);
 }
 
-#define SMQSG_ATTR(name, expression)						\
+#define SMQSG_SHOW(name, expression)						\
 static unsigned int name##_value(struct smqsg_dev *sg, struct scsi_device *sdev)	\
 {										\
 	return expression;							\
@@ -57,7 +57,10 @@ static unsigned int name##_value(struct smqsg_dev *sg, struct scsi_device *sdev)
 static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
 {										\
 	return smqsg_show(dev, buf, name##_value);				\
-}										\
+}
+
+#define SMQSG_ATTR(name, expression)						\
+SMQSG_SHOW(name, expression)							\
 static DEVICE_ATTR_RO(name)
 
 SMQSG_ATTR(depth, READ_ONCE(sdev->queue_depth));
@@ -71,12 +74,7 @@ SMQSG_ATTR(max_transfer, smqsg_max_transfer(sdev->request_queue));
 SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
 
 /* pool_share: percent of the depth that idle requests of all files may take. */
-static ssize_t pool_share_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	struct smqsg_dev *sg = to_smqsg(dev);
-
-	return sysfs_emit(buf, "%u\n", READ_ONCE(sg->pool.share));
-}
+SMQSG_SHOW(pool_share, READ_ONCE(sg->pool.share))
 
 static ssize_t pool_share_store(struct device *dev, struct device_attribute *attr,
 				const char *buf, size_t count)
@@ -145,15 +143,7 @@ SMQSG_ATTR(own_queue_exists, !!READ_ONCE(sg->own.q));
  * reads them: the throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 also measures
  * passthrough requests, although none of these three uses their times.
  */
-static unsigned int queue_stats_value(struct smqsg_dev *sg, struct scsi_device *sdev)
-{
-	return test_bit(QUEUE_FLAG_STATS, &sdev->request_queue->queue_flags);
-}
-
-static ssize_t queue_stats_show(struct device *dev, struct device_attribute *attr, char *buf)
-{
-	return smqsg_show(dev, buf, queue_stats_value);
-}
+SMQSG_SHOW(queue_stats, test_bit(QUEUE_FLAG_STATS, &sdev->request_queue->queue_flags))
 
 /*
  * Turns statistics on only if this function turned them off: otherwise the block layer did not want

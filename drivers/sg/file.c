@@ -94,15 +94,11 @@ static int smqsg_open(struct inode *inode, struct file *file)
 	smqsg_v3_open(fd);
 	init_waitqueue_head(&fd->order.wait);
 	xa_init(&fd->buffers);
-	ret = smqsg_depth_open(fd) ?: smqsg_ios_init(fd);
+	fd->pools = alloc_percpu_gfp(struct smqsg_pools, GFP_KERNEL_ACCOUNT);
+	ret = fd->pools ? smqsg_depth_open(fd) ?: smqsg_attach_wait(sg, fd, file->f_flags) :
+			  -ENOMEM;
 	if (ret)
 		goto out_free;
-	ret = smqsg_batch_pool_init(fd);
-	if (ret)
-		goto out_pool;
-	ret = smqsg_attach_wait(sg, fd, file->f_flags);
-	if (ret)
-		goto out_batches;
 	ret = -EBUSY;
 	if (READ_ONCE(sg->depth.claimed))
 		goto out_detach;
@@ -123,12 +119,9 @@ out_autopm:
 	scsi_autopm_put_device(fd->sdev);
 out_detach:
 	smqsg_detach(sg, fd);
-out_batches:
-	smqsg_batch_pool_exit(fd);
-out_pool:
-	smqsg_ios_exit(fd);
 out_free:
 	smqsg_depth_close(fd);
+	free_percpu(fd->pools);
 	kfree(fd);
 	return ret;
 }
@@ -143,6 +136,7 @@ static int smqsg_close(struct inode *inode, struct file *file)
 	smqsg_owner_put(&fd->owner);
 	smqsg_batch_pool_exit(fd);
 	smqsg_ios_exit(fd);
+	free_percpu(fd->pools);
 	scsi_autopm_put_device(fd->sdev);
 	smqsg_detach(sg, fd);
 	/* After the detach: until then a removal may call smqsg_v3_device_removed(). */

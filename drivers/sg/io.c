@@ -41,19 +41,12 @@ void smqsg_io_free(struct smqsg_io *io)
 	kmem_cache_free(smqsg_io_cache, io);
 }
 
-int smqsg_ios_init(struct smqsg_fd *fd)
-{
-	fd->ios = alloc_percpu_gfp(struct smqsg_stack, GFP_KERNEL_ACCOUNT);
-	return fd->ios ? 0 : -ENOMEM;
-}
-
 void smqsg_ios_exit(struct smqsg_fd *fd)
 {
 	struct smqsg_io *io;
 
-	while ((io = smqsg_stack_pop_any(fd->ios)))
+	while ((io = smqsg_stack_pop_any(&fd->pools->ios)))
 		smqsg_io_free(io);
-	free_percpu(fd->ios);
 }
 
 int smqsg_io_start(void)

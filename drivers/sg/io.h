@@ -151,6 +151,16 @@ struct smqsg_stack {
 	unsigned int count;
 };
 
+/**
+ * struct smqsg_pools - unused commands and batches of a file on one CPU
+ * @ios: struct smqsg_io
+ * @batches: struct smqsg_batch
+ */
+struct smqsg_pools {
+	struct smqsg_stack ios;
+	struct smqsg_stack batches;
+};
+
 /* Takes a struct from this CPU's stack; NULL: there is none. Process context. */
 static __always_inline void *smqsg_stack_pop(struct smqsg_stack __percpu *stacks)
 {
@@ -209,7 +219,6 @@ void smqsg_adhoc_polled(struct io_uring_cmd *ioucmd);
 void smqsg_io_init(struct smqsg_io *io, struct smqsg_fd *fd);
 int smqsg_io_start(void);
 void smqsg_io_stop(void);
-int smqsg_ios_init(struct smqsg_fd *fd);
 void smqsg_ios_exit(struct smqsg_fd *fd);
 struct smqsg_io *smqsg_io_new(struct smqsg_fd *fd);
 void smqsg_io_free(struct smqsg_io *io);
@@ -217,7 +226,7 @@ void smqsg_io_free(struct smqsg_io *io);
 /* Takes a command from the CPU's pool, or allocates one; NULL: no memory. Process context. */
 static inline struct smqsg_io *smqsg_io_get(struct smqsg_fd *fd)
 {
-	struct smqsg_io *io = smqsg_stack_pop(fd->ios);
+	struct smqsg_io *io = smqsg_stack_pop(&fd->pools->ios);
 
 	return likely(io) ? io : smqsg_io_new(fd);
 }
@@ -225,7 +234,7 @@ static inline struct smqsg_io *smqsg_io_get(struct smqsg_fd *fd)
 /* Puts a command into the CPU's pool, or frees it. Process context. */
 static inline void smqsg_io_put(struct smqsg_io *io)
 {
-	if (unlikely(!smqsg_stack_push(io->fd->ios, io, SMQSG_IOS_MOST)))
+	if (unlikely(!smqsg_stack_push(&io->fd->pools->ios, io, SMQSG_IOS_MOST)))
 		smqsg_io_free(io);
 }
 

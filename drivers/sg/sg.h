@@ -90,7 +90,7 @@ struct smqsg_dev {
 	struct smqsg_dev_own own;
 };
 
-struct smqsg_stack;
+struct smqsg_pools;
 
 /**
  * struct smqsg_fd - an open file
@@ -101,8 +101,7 @@ struct smqsg_stack;
  * @file: its struct file, not referenced
  * @slots: its prepared commands
  * @owner: owner of the slots
- * @ios: unused struct smqsg_io of each CPU
- * @batches: unused batches of each CPU
+ * @pools: unused commands and batches of each CPU
  * @depth: commands in flight
  * @buffers: struct smqsg_buffer by index, referenced. Changed under @setup; runs look buffers up
  *	under the lock of the xarray
@@ -126,8 +125,7 @@ struct smqsg_fd {
 	struct file *file;
 	struct smqsg_fd_slots slots;
 	struct smqsg_fd_owner owner;
-	struct smqsg_stack __percpu *ios;
-	struct smqsg_stack __percpu *batches;
+	struct smqsg_pools __percpu *pools;
 	struct smqsg_fd_depth depth;
 	struct xarray buffers;
 	struct mutex setup; /* see above */
