@@ -32,7 +32,6 @@ static int smqsg_adhoc_read(struct smqsg_io *io)
 	u32 request_len = READ_ONCE(sqe->request_len);
 	u32 out = READ_ONCE(sqe->dout_xfer_len);
 	u32 in = READ_ONCE(sqe->din_xfer_len);
-	u32 timeout = READ_ONCE(sqe->timeout_ms);
 	u8 cdb[SMQ_SG_MAX_CDB] = { };
 
 	if (READ_ONCE(sqe->protocol) != BSG_PROTOCOL_SCSI ||
@@ -51,8 +50,7 @@ static int smqsg_adhoc_read(struct smqsg_io *io)
 		return -EOPNOTSUPP;
 	if (adhoc->iovecs > UIO_MAXIOV)
 		return -EINVAL;
-	adhoc->timeout = timeout ? min_t(unsigned long, msecs_to_jiffies(timeout), INT_MAX) :
-				   SMQSG_TIMEOUT;
+	adhoc->timeout = smqsg_timeout(READ_ONCE(sqe->timeout_ms));
 	adhoc->cdb_len = request_len;
 	/* On the stack the check of the kernel whether this memory may be copied to is cheap. */
 	if (copy_from_user(cdb, u64_to_user_ptr(request), request_len))

@@ -287,18 +287,6 @@ int smqsg_cmd_free(struct smqsg_cmd *cmd)
 }
 
 /**
- * smqsg_cmd_drop() - frees a command whose result will not be fetched
- * @cmd: the command, ended and in no list
- *
- * A work item frees it, because the data must not be copied to the current task's memory. Any
- * context.
- */
-void smqsg_cmd_drop(struct smqsg_cmd *cmd)
-{
-	queue_work(smqsg_wq, &cmd->caller.work);
-}
-
-/**
  * smqsg_cmd_enter() - adds a command of interface 3 to its file's list
  * @cmd: the command, parsed and not started
  *
@@ -599,9 +587,12 @@ void smqsg_v3_release(struct smqsg_fd *fd)
 	spin_unlock_irq(&v3->lock);
 	list_for_each_entry_safe(cmd, next, &v3->cmds, entry) {
 		list_del_init(&cmd->entry);
-		/* The work item may run when the file is freed. */
+		/*
+		 * A work item unmaps the data, because it must not be copied to the current task's
+		 * memory. It may run when the file is freed.
+		 */
 		smqsg_idle_free(&cmd->io->idle, fd);
-		smqsg_cmd_drop(cmd);
+		queue_work(smqsg_wq, &cmd->caller.work);
 	}
 }
 

@@ -170,7 +170,6 @@ int smqsg_cmd_send(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer,
 		   int (*reserve)(struct smqsg_fd *fd, const struct smqsg_xfer *xfer));
 int smqsg_cmd_wait(struct smqsg_cmd *cmd);
 int smqsg_cmd_free(struct smqsg_cmd *cmd);
-void smqsg_cmd_drop(struct smqsg_cmd *cmd);
 
 /* compat_header.c: headers of interface 3 and 4 */
 

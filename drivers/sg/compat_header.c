@@ -38,12 +38,6 @@ static int smqsg_cdb(struct smqsg_cmd *cmd, const void __user *from, unsigned in
 	return 0;
 }
 
-static unsigned long smqsg_timeout(u32 ms)
-{
-	/* All ones means "no timeout". At most INT_MAX, because a request's timeout is an int. */
-	return min_t(unsigned long, msecs_to_jiffies(ms), INT_MAX);
-}
-
 /**
  * smqsg_v3_parse() - checks a header of interface 3
  * @cmd: the command, with the header in @cmd->hdr; gets the CDB
@@ -72,7 +66,7 @@ int smqsg_v3_parse(struct smqsg_cmd *cmd, struct smqsg_xfer *xfer)
 	if (hdr->dxfer_len >= SMQSG_TOO_LONG)
 		return -EINVAL;
 
-	xfer->timeout = smqsg_timeout(hdr->timeout);
+	xfer->timeout = hdr->timeout ? smqsg_timeout(hdr->timeout) : 0;
 	xfer->at_tail = hdr->flags & SG_FLAG_Q_AT_TAIL;
 	xfer->copy &= !(hdr->flags & SG_FLAG_DIRECT_IO);
 	xfer->out = hdr->dxfer_direction == SG_DXFER_TO_DEV;
@@ -162,7 +156,7 @@ int smqsg_v4_parse(struct smqsg_cmd *cmd, const struct sg_io_v4 *hdr, struct smq
 	if (ret)
 		return ret;
 
-	xfer->timeout = hdr->timeout ? smqsg_timeout(hdr->timeout) : SMQSG_TIMEOUT;
+	xfer->timeout = smqsg_timeout(hdr->timeout);
 	xfer->at_tail = hdr->flags & BSG_FLAG_Q_AT_TAIL;
 	xfer->out = hdr->dout_xfer_len;
 	if (xfer->out) {

@@ -56,6 +56,12 @@ void smqsg_bioless_set_two(struct scatterlist *sgl, const struct smqsg_extent *d
 	smqsg_bioless_set_part(&sgl[1], data->bvec + 1, 0, data->length - first, true);
 }
 
+/* Like smqsg_bioless_tag(), but also checks whether the device supports commands without a bio. */
+static bool smqsg_bioless_may(const struct smqsg_fd *fd, struct request *rq)
+{
+	return fd->slots.list && smqsg_bioless_tag(rq);
+}
+
 /**
  * smqsg_bioless_prepare_one() - prepares a command whose data is one piece of memory
  * @fd: the file
@@ -66,8 +72,8 @@ void smqsg_bioless_set_two(struct scatterlist *sgl, const struct smqsg_extent *d
  *
  * The caller sets the CDB and its length. Any context.
  */
-void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct page *page,
-			       u32 offset, u32 length)
+static void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct page *page,
+				      u32 offset, u32 length)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct scatterlist *sgl = NULL;
@@ -91,7 +97,7 @@ void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct p
  * memory; otherwise leaves the preparation to the mid-layer. The bio stays, because it holds the
  * references to the pages. The caller sets the CDB and its length. Any context.
  */
-void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq)
+static void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq)
 {
 	struct bio *bio = rq->bio;
 	struct bio_vec bvec = { };

@@ -86,9 +86,6 @@ static inline int smqsg_data_unmap(struct smqsg_data *data)
 
 u32 smqsg_bioless_list(const struct scsi_device *sdev);
 void smqsg_bioless_set_two(struct scatterlist *sgl, const struct smqsg_extent *data);
-void smqsg_bioless_prepare_one(struct smqsg_fd *fd, struct request *rq, struct page *page,
-			       u32 offset, u32 length);
-void smqsg_bioless_prepare_mapped(struct smqsg_fd *fd, struct request *rq);
 
 /*
  * Whether the scatterlist in the command is enough for a slot: the slot has no data, or its data
@@ -120,12 +117,6 @@ static __always_inline bool smqsg_bioless_tag(struct request *rq)
 	const struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 
 	return likely(scmd->abort_work.work.func && rq->internal_tag < 0);
-}
-
-/* Like smqsg_bioless_tag(), but also checks whether the device supports commands without a bio. */
-static inline bool smqsg_bioless_may(const struct smqsg_fd *fd, struct request *rq)
-{
-	return fd->slots.list && smqsg_bioless_tag(rq);
 }
 
 /**

@@ -16,6 +16,7 @@
 #include <linux/cdev.h>
 #include <linux/device.h>
 #include <linux/fs.h>
+#include <linux/jiffies.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
@@ -146,6 +147,15 @@ static_assert(offsetofend(struct smqsg_fd, depth) <= 2 * L1_CACHE_BYTES);
 /* What each command of the node reads is in one cache line, with nothing else. */
 static_assert(sizeof(struct smqsg_dev_depth) <= L1_CACHE_BYTES);
 #endif
+
+/*
+ * Returns a timeout in jiffies that a program gives in ms. All ones means "no timeout". At most
+ * INT_MAX, because a request's timeout is an int.
+ */
+static inline unsigned int smqsg_timeout(u32 ms)
+{
+	return ms ? min_t(unsigned long, msecs_to_jiffies(ms), INT_MAX) : SMQSG_TIMEOUT;
+}
 
 extern const struct file_operations smqsg_fops;
 

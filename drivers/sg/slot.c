@@ -384,9 +384,7 @@ static int smqsg_slot_make(struct smqsg_fd *fd, u32 number, struct smq_sg_slot *
 	slot->cdb_len = desc->cdb_len;
 	slot->lba_bits = smqsg_lba_bits(fd->sdev, desc->cdb[0]);
 	slot->direction = desc->direction;
-	slot->timeout = desc->timeout_ms ?
-		min_t(unsigned long, msecs_to_jiffies(desc->timeout_ms), INT_MAX) :
-		SMQSG_TIMEOUT;
+	slot->timeout = smqsg_timeout(desc->timeout_ms);
 	slot->bioless = fd->slots.list && smqsg_bioless_fits(slot);
 	return 0;
 }
