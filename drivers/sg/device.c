@@ -49,7 +49,7 @@ static ssize_t smqsg_show(struct device *dev, char *buf,
 	return ret ?: sysfs_emit(buf, "%u\n", number);
 }
 
-#define SMQSG_SHOW(name, expression)						\
+#define SMQSG_ATTRIBUTE(name, mode, expression)					\
 static unsigned int name##_value(struct smqsg_dev *sg, struct scsi_device *sdev)	\
 {										\
 	return expression;							\
@@ -57,24 +57,18 @@ static unsigned int name##_value(struct smqsg_dev *sg, struct scsi_device *sdev)
 static ssize_t name##_show(struct device *dev, struct device_attribute *attr, char *buf) \
 {										\
 	return smqsg_show(dev, buf, name##_value);				\
-}
+}										\
+static DEVICE_ATTR_##mode(name)
 
-#define SMQSG_ATTR(name, expression)						\
-SMQSG_SHOW(name, expression)							\
-static DEVICE_ATTR_RO(name)
-
-SMQSG_ATTR(depth, READ_ONCE(sdev->queue_depth));
-SMQSG_ATTR(inflight, smqsg_inflight(sg));
-SMQSG_ATTR(share, smqsg_share(sg, sdev));
-SMQSG_ATTR(pool, smqsg_pool_idle(sg));
-SMQSG_ATTR(waiting, atomic_read(&sg->depth.waiting));
-SMQSG_ATTR(max_waiting, SMQSG_MOST_WAITING);
-SMQSG_ATTR(refused, atomic_read(&sg->wait.refused));
-SMQSG_ATTR(max_transfer, smqsg_max_transfer(sdev->request_queue));
-SMQSG_ATTR(max_segments, queue_max_segments(sdev->request_queue));
-
-/* pool_share: percent of the depth that idle requests of all files may take. */
-SMQSG_SHOW(pool_share, READ_ONCE(sg->pool.share))
+SMQSG_ATTRIBUTE(depth, RO, READ_ONCE(sdev->queue_depth));
+SMQSG_ATTRIBUTE(inflight, RO, smqsg_inflight(sg));
+SMQSG_ATTRIBUTE(share, RO, smqsg_share(sg, sdev));
+SMQSG_ATTRIBUTE(pool, RO, smqsg_pool_idle(sg));
+SMQSG_ATTRIBUTE(waiting, RO, atomic_read(&sg->depth.waiting));
+SMQSG_ATTRIBUTE(max_waiting, RO, SMQSG_MOST_WAITING);
+SMQSG_ATTRIBUTE(refused, RO, atomic_read(&sg->wait.refused));
+SMQSG_ATTRIBUTE(max_transfer, RO, smqsg_max_transfer(sdev->request_queue));
+SMQSG_ATTRIBUTE(max_segments, RO, queue_max_segments(sdev->request_queue));
 
 static ssize_t pool_share_store(struct device *dev, struct device_attribute *attr,
 				const char *buf, size_t count)
@@ -93,7 +87,9 @@ static ssize_t pool_share_store(struct device *dev, struct device_attribute *att
 	smqsg_pool_give_back(sg);
 	return count;
 }
-static DEVICE_ATTR_RW(pool_share);
+
+/* pool_share: percent of the depth that idle requests of all files may take. */
+SMQSG_ATTRIBUTE(pool_share, RW, READ_ONCE(sg->pool.share));
 
 /* The names of pool and pool_share in version 0.0, for one more version. */
 static struct device_attribute dev_attr_held = __ATTR(held, 0444, pool_show, NULL);
@@ -135,16 +131,9 @@ static ssize_t own_queue_store(struct device *dev, struct device_attribute *attr
 static DEVICE_ATTR_RW(own_queue);
 
 /* own_queue_exists: 1 if the node has a request queue of its own at this moment. */
-SMQSG_ATTR(own_queue_exists, !!READ_ONCE(sg->own.q));
+SMQSG_ATTRIBUTE(own_queue_exists, RO, !!READ_ONCE(sg->own.q));
 
 #ifdef SMQ_HAVE_PASSTHROUGH_STATS
-/*
- * Whether the block layer measures the time of each request, for its statistics and the code that
- * reads them: the throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 also measures
- * passthrough requests, although none of these three uses their times.
- */
-SMQSG_SHOW(queue_stats, test_bit(QUEUE_FLAG_STATS, &sdev->request_queue->queue_flags))
-
 /*
  * Turns statistics on only if this function turned them off: otherwise the block layer did not want
  * them.
@@ -180,7 +169,14 @@ static ssize_t queue_stats_store(struct device *dev, struct device_attribute *at
 	spin_unlock(&sg->lock);
 	return ret ?: count;
 }
-static DEVICE_ATTR_RW(queue_stats);
+
+/*
+ * Whether the block layer measures the time of each request, for its statistics and the code that
+ * reads them: the throttling of writes (wbt), kyber and blk-iolatency. Linux 6.1 also measures
+ * passthrough requests, although none of these three uses their times.
+ */
+SMQSG_ATTRIBUTE(queue_stats, RW,
+		test_bit(QUEUE_FLAG_STATS, &sdev->request_queue->queue_flags));
 #endif
 
 /* Undoes what queue_stats changed: the device may stay when its node is removed. */
