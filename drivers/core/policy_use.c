@@ -229,9 +229,6 @@ void smq_use_begin(struct smq_host *host)
 	choice->last_full = jiffies - SMQ_POLICY_IDLE;
 	choice->queued_at_look = U64_MAX;
 	choice->looking = false;
-	choice->comparing = false;
-	choice->slower = false;
-	choice->compare = (struct smq_compare) {};
 	WRITE_ONCE(choice->in_use, false);
 	mod_delayed_work(host->core->hold.wq, &choice->use, 0);
 }
@@ -242,7 +239,13 @@ void smq_use_begin(struct smq_host *host)
  */
 void smq_use_end(struct smq_host *host)
 {
-	lockdep_assert_held(&host->core->choice.lock);
+	struct smq_choice *choice = &host->core->choice;
+
+	lockdep_assert_held(&choice->lock);
+	/* The next policy need not have the operation pass. */
+	choice->comparing = false;
+	choice->slower = false;
+	choice->compare = (struct smq_compare) {};
 	smq_depth_lower(host);
 	host->core->lowering = false;
 	if (rcu_access_pointer(host->policy))

@@ -5,7 +5,6 @@
  * bucket_choice.h has the protocol.
  */
 #include <linux/cache.h>
-#include <linux/percpu.h>
 #include <linux/seq_file.h>
 
 #include "bucket_choice.h"
@@ -56,11 +55,7 @@ struct bucket_host {
 
 static void smq_bucket_doorbell(struct smq_bucket *b)
 {
-	struct smq_hwq *hwq = container_of(b, struct bucket_hwq, choice)->hwq;
-
-	/* As smq_lld_commit(). */
-	this_cpu_inc(hwq->stats->commits);
-	hwq->host->lld->commit(hwq);
+	smq_policy_commit(container_of(b, struct bucket_hwq, choice)->hwq);
 }
 
 void smq_bucket_has_command(struct smq_policy *policy, struct smq_hwq *hwq)
