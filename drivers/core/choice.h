@@ -33,6 +33,7 @@ struct smq_lun_core;
  * @window_done: how many commands had ended when the comparison's window began
  * @window_start: when it began, ktime in ns
  * @last_full: when a command was last held because its device was full, in jiffies
+ * @last_fast: when a device was last found to be fast, in jiffies; written without a lock
  * @live: number of policies of this host that have not been freed yet; atomic because each is freed
  *	by a work item of its own, without @lock
  *
@@ -53,6 +54,7 @@ struct smq_choice {
 	u64 window_done;
 	u64 window_start;
 	unsigned long last_full;
+	unsigned long last_fast;
 	atomic_t live;
 };
 
@@ -71,6 +73,7 @@ void smq_use_swap(struct smq_host *host, struct smq_policy *policy);
 void smq_use_commit_all(struct smq_host *host, bool reset);
 void smq_use_begin(struct smq_host *host);
 void smq_use_end(struct smq_host *host);
+void smq_use_fast(struct smq_host *host);
 
 /* instance.c */
 struct smq_policy *smq_policy_alloc(struct smq_host *host, const struct smq_policy_ops *ops);

@@ -7,6 +7,7 @@
 #include <linux/blk-mq.h>
 #include <linux/delay.h>
 #include <linux/export.h>
+#include <linux/ktime.h>
 #include <linux/sbitmap.h>
 
 #include "core.h"
@@ -15,12 +16,19 @@
 #define SMQ_DEPTH_POLL_MS	10
 #define SMQ_DEPTH_DRAIN_MS	2000
 
+/* A device is fast if it serves as many commands as it takes in this time, in ns. */
+#define SMQ_DEPTH_FAST_NS	(5 * NSEC_PER_MSEC)
+/* How many commands complete between two looks at how fast it is. */
+#define SMQ_DEPTH_PACE		512
+
 /* Sets up a new LUN's depth. The mid-layer has set queue_depth to the host's cmd_per_lun. */
 void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev)
 {
 	spin_lock_init(&depth->lock);
 	depth->max = sdev->queue_depth;
 	depth->depth = sdev->queue_depth;
+	depth->limit = SMQ_DEPTH_UNLIMITED;
+	atomic64_set(&depth->done, 0);
 }
 
 /* The most commands that a LUN may have: the host's tags, up to SMQ_MAX_DEPTH. */
@@ -169,6 +177,84 @@ void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd)
 		until = full;
 	if (time_after(until, began))
 		smq_cmd_to_scmd(cmd)->jiffies_at_alloc += until - began;
+}
+
+/*
+ * Starts to learn a LUN's depth, if the policy wants that. Context: policy lock; no command of the
+ * LUN goes through the policy yet.
+ */
+void smq_depth_learn_begin(struct smq_depth *depth, const struct smq_policy *policy)
+{
+	const struct smq_learn_bounds bounds = { .least = 1, .most = READ_ONCE(depth->max) };
+	unsigned long flags;
+
+	spin_lock_irqsave(&depth->lock, flags);
+	depth->fast = false;
+	depth->pace_at = 0;
+	smq_learn_init(&depth->learn, &bounds, atomic64_read(&depth->done));
+	WRITE_ONCE(depth->limit, policy->ops->learns ? depth->learn.limit : SMQ_DEPTH_UNLIMITED);
+	spin_unlock_irqrestore(&depth->lock, flags);
+}
+
+/*
+ * Measures how fast the device is. If it serves all commands that it takes within
+ * SMQ_DEPTH_FAST_NS, no command waits for long in it, and holding commands would cost more than it
+ * gains.
+ */
+static void smq_depth_pace(struct smq_depth *depth, struct smq_policy *policy, unsigned int cmds,
+			   u64 now)
+{
+	unsigned int nr = cmds - depth->pace_from;
+
+	lockdep_assert_held(&depth->lock);
+	if (depth->pace_at && nr < SMQ_DEPTH_PACE)
+		return;
+	if (depth->pace_at) {
+		depth->fast = (now - depth->pace_at) * READ_ONCE(depth->max) <
+			      (u64)nr * SMQ_DEPTH_FAST_NS;
+		if (depth->fast)
+			smq_use_fast(policy->host);
+	}
+	depth->pace_at = now;
+	depth->pace_from = cmds;
+}
+
+/*
+ * Called for a completed command if smq_learn_is_due(). If another CPU has the lock, one of the
+ * next commands does this. @policy: what the command went through, perhaps no longer the LUN's.
+ * @done: commands completed so far. Context: any, inside an RCU read-side section.
+ */
+void smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 done)
+{
+	struct smq_lun_core *core = container_of(depth, struct smq_lun_core, depth);
+	const struct smq_policy_lun *lun;
+	struct smq_learn_bounds bounds;
+	unsigned long flags;
+	unsigned int limit;
+	u64 now;
+
+	if (!spin_trylock_irqsave(&depth->lock, flags))
+		return;
+	/* Under the lock: smq_depth_learn_begin() comes after the LUN has lost its old policy. */
+	lun = rcu_dereference(core->policy);
+	if (!lun || lun->policy != policy || !smq_learn_is_due(done, depth->learn.due))
+		goto out;
+	now = ktime_get_ns();
+	smq_depth_pace(depth, policy, smq_learn_cmds(done), now);
+	if (depth->fast || !policy->ops->learns(policy, &bounds.least, &bounds.most)) {
+		WRITE_ONCE(depth->learn.due, smq_learn_cmds(done) + SMQ_DEPTH_PACE);
+		limit = SMQ_DEPTH_UNLIMITED;
+	} else {
+		bounds.most = clamp(bounds.most, 1U, max(READ_ONCE(depth->depth), 1U));
+		bounds.least = clamp(bounds.least, 1U, bounds.most);
+		smq_learn_step(&depth->learn, &bounds, done, now);
+		limit = depth->learn.limit;
+	}
+	/* smq_depth_put(), which follows, orders this before its look for waiting commands. */
+	if (limit != depth->limit)
+		WRITE_ONCE(depth->limit, limit);
+out:
+	spin_unlock_irqrestore(&depth->lock, flags);
 }
 
 /*

@@ -204,6 +204,7 @@ int smq_policy_add_lun(struct smq_policy *policy, struct smq_lun_core *lun)
 	area->lun = lun;
 	if (policy->ops->init_lun)
 		policy->ops->init_lun(area);
+	smq_depth_learn_begin(&lun->depth, policy);
 	list_add_tail(&area->node, &policy->luns);
 	rcu_assign_pointer(lun->policy, area);
 	return 0;

@@ -76,6 +76,19 @@ void smq_use_swap(struct smq_host *host, struct smq_policy *policy)
 	smq_use_commit_all(host, false);
 }
 
+/*
+ * Whether the policy is to be effective because it learns depths. It is, so that the device does
+ * not already have a long queue when it is found to be slow. On a host whose devices are fast it is
+ * not, because that would cost instructions.
+ */
+static bool smq_use_learns(struct smq_host *host, struct smq_policy *policy)
+{
+	unsigned int least, most;
+
+	return policy->ops->learns && policy->ops->learns(policy, &least, &most) &&
+	       time_after_eq(jiffies, READ_ONCE(host->core->choice.last_fast) + SMQ_POLICY_IDLE);
+}
+
 /* Whether the policy has something to do now, or had within the last SMQ_POLICY_IDLE. */
 static bool smq_use_needed(struct smq_host *host, struct smq_policy *policy)
 {
@@ -84,6 +97,8 @@ static bool smq_use_needed(struct smq_host *host, struct smq_policy *policy)
 	if (policy->ops->holds &&
 	    (time_before(jiffies, READ_ONCE(host->core->choice.last_full) + SMQ_POLICY_IDLE) ||
 	     smq_depth_is_reduced(host)))
+		return true;
+	if (smq_use_learns(host, policy))
 		return true;
 	return !host->core->choice.slower && policy->ops->has_use(policy);
 }
@@ -217,6 +232,17 @@ void smq_policy_found_use(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_policy_found_use);
 
+/* Called when a device was found to be so fast that its depth need not be learned. Context: any. */
+void smq_use_fast(struct smq_host *host)
+{
+	struct smq_choice *choice = &host->core->choice;
+	bool again = time_before(jiffies, READ_ONCE(choice->last_fast) + SMQ_POLICY_IDLE);
+
+	WRITE_ONCE(choice->last_fast, jiffies);
+	if (!again && READ_ONCE(choice->in_use))
+		mod_delayed_work(host->core->hold.wq, &choice->use, 0);
+}
+
 /*
  * Starts the periodic checks whether the chosen policy has something to do. Only for a policy that
  * holds commands or has the operation has_use. Context: policy lock.
@@ -227,6 +253,7 @@ void smq_use_begin(struct smq_host *host)
 
 	lockdep_assert_held(&choice->lock);
 	choice->last_full = jiffies - SMQ_POLICY_IDLE;
+	choice->last_fast = jiffies - SMQ_POLICY_IDLE;
 	choice->queued_at_look = U64_MAX;
 	choice->looking = false;
 	WRITE_ONCE(choice->in_use, false);

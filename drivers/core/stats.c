@@ -113,6 +113,27 @@ static ssize_t held_show(struct device *dev, struct device_attribute *attr, char
 }
 static DEVICE_ATTR_RO(held);
 
+/* How many commands the layer gives to the device of each LUN: a line for each LUN. */
+static ssize_t inner_depth_show(struct device *dev, struct device_attribute *attr, char *buf)
+{
+	struct smq_host *host = smq_dev_to_host(dev);
+	const struct smq_lun_core *lun;
+	struct scsi_device *sdev;
+	int len = 0;
+
+	/* The lock keeps the layer's parts of the LUNs from being freed. */
+	mutex_lock(&host->core->choice.lock);
+	shost_for_each_device(sdev, host->shost) {
+		lun = smq_host_lun(host, sdev);
+		if (lun)
+			len += sysfs_emit_at(buf, len, "%u:%u:%llu %d\n", sdev->channel, sdev->id,
+					     sdev->lun, smq_depth_now(&lun->depth));
+	}
+	mutex_unlock(&host->core->choice.lock);
+	return len;
+}
+static DEVICE_ATTR_RO(inner_depth);
+
 static ssize_t hw_queues_show(struct device *dev, struct device_attribute *attr, char *buf)
 {
 	const struct smq_host *host = smq_dev_to_host(dev);
@@ -149,6 +170,7 @@ static struct attribute *smq_host_attrs[] = {
 	&dev_attr_target_resets.attr,
 	&dev_attr_host_resets.attr,
 	&dev_attr_reset_cmds.attr,
+	&dev_attr_inner_depth.attr,
 	NULL
 };
 
@@ -202,10 +224,11 @@ static void smq_show_lun(struct seq_file *m, const struct smq_lun_core *lun)
 {
 	const struct scsi_device *sdev = lun->sdev;
 
-	seq_printf(m, "lun=%u:%u:%llu queue_depth=%d depth=%u max=%u inflight=%d waiting=%u\n",
+	seq_printf(m, "lun=%u:%u:%llu queue_depth=%d depth=%u max=%u inflight=%d waiting=%u learned=%d\n",
 		   sdev->channel, sdev->id, sdev->lun, sdev->queue_depth,
 		   READ_ONCE(lun->depth.depth), READ_ONCE(lun->depth.max),
-		   atomic_read(&lun->depth.inflight), READ_ONCE(lun->depth.wait.nr));
+		   atomic_read(&lun->depth.inflight), READ_ONCE(lun->depth.wait.nr),
+		   smq_depth_now(&lun->depth));
 }
 
 static int stats_show(struct seq_file *m, void *v)

@@ -109,6 +109,7 @@ static void smq_wait_for_room(struct smq_cmd *cmd, struct smq_depth *depth)
 {
 	const struct smq_policy_ops *ops = cmd->seen->policy->ops;
 
+	smq_depth_lacked(depth);
 	if (!ops->wait) {
 		smq_wait_hold_for_lun(&depth->wait, cmd, false, false);
 		return;
@@ -138,7 +139,7 @@ bool smq_wait_enter_slow(struct smq_cmd *cmd)
 	 * room again; a completion makes room before it checks for waiting commands.
 	 */
 	smp_mb();
-	if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
+	if (atomic_read(&depth->inflight) < smq_depth_now(depth))
 		smq_wait_dispatch_lun(&depth->wait);
 	return false;
 }
@@ -314,7 +315,7 @@ bool smq_policy_lun_is_full(const struct smq_policy_lun *lun)
 {
 	const struct smq_depth *depth = &lun->lun->depth;
 
-	return atomic_read(&depth->inflight) >= (int)READ_ONCE(depth->depth);
+	return atomic_read(&depth->inflight) >= smq_depth_now(depth);
 }
 EXPORT_SYMBOL_GPL(smq_policy_lun_is_full);
 

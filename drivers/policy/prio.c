@@ -26,6 +26,9 @@
  * @ratio: how many sync writes go for one async write, while both wait
  * @bytes_per_sec: most bytes per second of each LUN, reads and writes together; 0: no limit
  * @async_max_ms: how long the first command of a class may wait while commands of other classes go
+ * @learn: learn how many commands the device needs, and hold the others
+ * @depth_min: the smallest number that is learned
+ * @depth_max: the largest one
  *
  * Read with READ_ONCE: settings take effect on the commands that follow.
  */
@@ -33,6 +36,9 @@ struct prio_knobs {
 	unsigned int ratio;
 	unsigned int bytes_per_sec;
 	unsigned int async_max_ms;
+	unsigned int learn;
+	unsigned int depth_min;
+	unsigned int depth_max;
 };
 
 /**
@@ -110,6 +116,15 @@ static bool prio_rated(struct smq_policy *policy)
 	const struct prio_knobs *knobs = policy->knobs;
 
 	return READ_ONCE(knobs->bytes_per_sec);
+}
+
+static bool prio_learns(struct smq_policy *policy, unsigned int *least, unsigned int *most)
+{
+	const struct prio_knobs *knobs = policy->knobs;
+
+	*least = READ_ONCE(knobs->depth_min);
+	*most = READ_ONCE(knobs->depth_max);
+	return READ_ONCE(knobs->learn);
 }
 
 static void prio_wait(struct smq_policy_lun *lun, struct smq_cmd *cmd)
@@ -278,6 +293,9 @@ static void prio_init_knobs(void *data)
 
 	knobs->ratio = 4;
 	knobs->async_max_ms = 500;
+	knobs->learn = 1;
+	knobs->depth_min = 1;
+	knobs->depth_max = SMQ_MAX_DEPTH;
 }
 
 /* A setting of a host, from @_min to @_max; other values are refused. */
@@ -307,11 +325,17 @@ static DEVICE_ATTR_RW(_name)
 PRIO_ATTR(ratio, 1, SMQ_PRIO_MOST_RATIO);
 PRIO_ATTR(bytes_per_sec, 0, UINT_MAX);
 PRIO_ATTR(async_max_ms, 1, 60000);
+PRIO_ATTR(learn, 0, 1);
+PRIO_ATTR(depth_min, 1, SMQ_MAX_DEPTH);
+PRIO_ATTR(depth_max, 1, SMQ_MAX_DEPTH);
 
 static struct attribute *prio_attrs[] = {
 	&dev_attr_ratio.attr,
 	&dev_attr_bytes_per_sec.attr,
 	&dev_attr_async_max_ms.attr,
+	&dev_attr_learn.attr,
+	&dev_attr_depth_min.attr,
+	&dev_attr_depth_max.attr,
 	NULL
 };
 
@@ -335,6 +359,7 @@ const struct smq_policy_ops smq_prio_ops = {
 	.init_lun	= prio_init_lun,
 	.exit_lun	= prio_exit_lun,
 	.rated		= prio_rated,
+	.learns		= prio_learns,
 	.wait		= prio_wait,
 	.next		= prio_next,
 	.queue		= smq_prio_queue,

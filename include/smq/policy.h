@@ -62,6 +62,9 @@ struct smq_policy_lun;
  *
  * @rated: whether commands may have to wait although their LUN has room. Context: as
  *	@queue. Optional.
+ * @learns: whether the layer is to learn how many commands each LUN's device needs, and to hold the
+ *	others. Sets the smallest and the largest number that may be learned. Only for a
+ *	policy that holds commands. Context: any; takes no lock. Optional.
  * @wait: adds a command to one of the policy's lists for the LUN. The command must wait: the inner
  *	depth has no room, other commands wait for room, or @rated returned true. Context: as
  *	@queue. Optional; needs @holds. Without @wait commands get room in the order they came.
@@ -123,6 +126,7 @@ struct smq_policy_ops {
 	void (*init_lun)(struct smq_policy_lun *lun);
 	void (*exit_lun)(struct smq_policy_lun *lun);
 	bool (*rated)(struct smq_policy *policy);
+	bool (*learns)(struct smq_policy *policy, unsigned int *least, unsigned int *most);
 	void (*wait)(struct smq_policy_lun *lun, struct smq_cmd *cmd);
 	struct smq_cmd *(*next)(struct smq_policy_lun *lun, bool drain);
 	void (*ring)(struct smq_policy *policy, struct smq_hwq *hwq);

@@ -345,6 +345,7 @@ static void policy_begin(void)
 
 	memset(&ops, 0, sizeof(ops));
 	ops.holds = true;
+	ops.learns = set.learn ? learned : NULL;
 	ops.queue = pass_queue;
 	if (!strcmp(set.policy, "listed")) {
 		ops.wait = listed_wait;
@@ -433,6 +434,7 @@ static void begin(void)
 	world.lun.sdev = &world.sdev;
 	world.lun.depth.depth = set.depth;
 	world.lun.depth.max = set.depth;
+	world.lun.depth.limit = set.learn ? 1 : set.depth;
 	hold_begin(&world.lun.depth.wait, smq_wait_dispatch_lun);
 	policy_begin();
 	for (i = 0; i < nr_cmds; i++) {
@@ -495,7 +497,7 @@ static const struct explore_option options[] = {
 	{ "timer", &set.timer }, { "waited", &set.waited }, { "alone", &set.alone },
 	{ "batch", &set.batch }, { "later", &set.later },
 	{ "plug", &set.plug },
-	{ "inactive", &set.inactive },
+	{ "inactive", &set.inactive }, { "learn", &set.learn },
 };
 
 static bool parse_option(const char *word)

@@ -13,6 +13,13 @@ static struct explore_rcu *explore_rcu(void)
 	return &world.rcu;
 }
 
+/* The layer learns: with each completion another depth than before. */
+static void smq_depth_completed(struct smq_depth *depth, struct smq_policy *policy,
+				unsigned int bytes)
+{
+	WRITE_ONCE(depth->limit, READ_ONCE(depth->limit) == 1 ? set.depth : 1);
+}
+
 static int number(const struct smq_cmd *cmd)
 {
 	return container_of(cmd, struct command, cmd) - world.command;
@@ -56,8 +63,10 @@ static bool explore_needs_no_step(const void *at)
 			return !takes_back();
 	}
 	if (IS_IN(at, world.core.no_policy) || IS_IN(at, world.sdev) || IS_IN(at, world.knobs) ||
-	    IS_IN(at, depth->max))
+	    IS_IN(at, depth->max) || IS_IN(at, depth->learn))
 		return true;
+	if (IS_IN(at, depth->limit))
+		return !set.learn;
 	if (IS_IN(at, depth->depth) || IS_IN(at, depth->full_since))
 		return !set.full && !set.device_busy;
 	if (IS_IN(at, world.host.frozen))

@@ -9,7 +9,10 @@
 
 #include "explore_kernel.h"
 #include "explore_words.h"
+#include "../../drivers/core/depth_choice.h"
 #include "../../drivers/policy/steer_choice.h"
+
+typedef struct { u64 counter; } atomic64_t;
 
 #define CMDS		4
 #define HWQS		2
@@ -232,7 +235,7 @@ static struct {
 
 static struct {
 	int depth, busy, device_busy, full, at_once, enter, grow, hwqs, threshold, on, trying;
-	int ring, timer, waited, alone, batch, plug, later, inactive;
+	int ring, timer, waited, alone, batch, plug, later, inactive, learn;
 	const char *policy;
 } set = { .depth = 1, .hwqs = 1, .ring = CMDS, .timer = 1, .policy = "pass" };
 

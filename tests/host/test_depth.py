@@ -19,6 +19,8 @@ VERDICT, SEEN = "drivers/core/policy_path.c", "drivers/core/policy_cmd.h"
     ("full=1 grow=1 depth=2 s1 s1", 1000),          # then the depth grows again
     ("full=1 depth=2 policy=listed s1 s1", 1000),
     ("full=2 depth=2 s1 s1", 1000),
+    ("learn=1 depth=2 s1 s1", 1000),                # another depth with each completion
+    ("learn=1 depth=2 policy=listed s1 s1", 1000),
     ("device_busy=1 depth=2 s1 s1 s1", 10000),      # the LLD refuses
     ("busy=1 depth=2 s2 s1", 5000),
     ("busy=1 depth=2 policy=listed s1 s1", 500),
@@ -40,14 +42,14 @@ PLANTED = {
     # The mistake of the first published version: a waiting command is added after the last check
     # for room.
     "no check for room after the add": (WAIT, """
-    if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
+    if (atomic_read(&depth->inflight) < smq_depth_now(depth))
         smq_wait_dispatch_lun(&depth->wait);
 """, "", "depth=1 s1 s1", STRANDED),
     "the check for room comes before the add": (WAIT, """
     smq_wait_for_room(cmd, depth);
     /*
 """, """
-    if (atomic_read(&depth->inflight) < READ_ONCE(depth->depth))
+    if (atomic_read(&depth->inflight) < smq_depth_now(depth))
         smq_wait_dispatch_lun(&depth->wait);
     smq_wait_for_room(cmd, depth);
     return false;
@@ -60,19 +62,19 @@ PLANTED = {
 """, "depth=1 s1 s1", DEEP),
     "one command too many gets room": (DEPTH, "old >= limit", "old > limit", "depth=1 s1 s1", DEEP),
     "released room does not start a dispatch": (DEPTH, """
-    if (unlikely(smq_depth_has_waiting(depth)))
         smq_hold_kick(&depth->wait);
-""", "", "depth=1 s1 s1", STRANDED),
+    else if""", """
+        ;
+    else if""", "depth=1 s1 s1", STRANDED),
     "the check for a waiter comes before the release of room": (DEPTH, """
-    atomic_dec_return(&depth->inflight);
+    int left = atomic_dec_return(&depth->inflight);
+
     if (unlikely(smq_depth_has_waiting(depth)))
-        smq_hold_kick(&depth->wait);
 """, """
     bool waits = smq_depth_has_waiting(depth);
+    int left = atomic_dec_return(&depth->inflight);
 
-    atomic_dec_return(&depth->inflight);
     if (waits)
-        smq_hold_kick(&depth->wait);
 """, "depth=1 s1 s1", STRANDED),
     "waiting commands are issued without room": (WAIT, """
         room = smq_depth_get(depth);
