@@ -19,7 +19,7 @@
 /* A device is fast if it serves as many commands as it takes in this time, in ns. */
 #define SMQ_DEPTH_FAST_NS	(5 * NSEC_PER_MSEC)
 /* How many commands complete between two looks at how fast it is. */
-#define SMQ_DEPTH_PACE		512
+#define SMQ_DEPTH_PACE		128
 
 /* Sets up a new LUN's depth. The mid-layer has set queue_depth to the host's cmd_per_lun. */
 void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev)
