@@ -114,7 +114,11 @@ static void smq_wait_for_room(struct smq_cmd *cmd, struct smq_depth *depth)
 		smq_wait_hold_for_lun(&depth->wait, cmd, false, false);
 		return;
 	}
-	smq_wait_count_full(cmd->hwq);
+	/* A device that is full only by what was learned is no reason to stay effective. */
+	if (atomic_read(&depth->inflight) >= (int)READ_ONCE(depth->depth))
+		smq_wait_count_full(cmd->hwq);
+	else
+		this_cpu_inc(cmd->hwq->stats->held_full);
 	ops->wait(cmd->seen->lun, cmd);
 	atomic_set(&depth->listed, 1);
 }
@@ -315,7 +319,7 @@ bool smq_policy_lun_is_full(const struct smq_policy_lun *lun)
 {
 	const struct smq_depth *depth = &lun->lun->depth;
 
-	return atomic_read(&depth->inflight) >= smq_depth_now(depth);
+	return atomic_read(&depth->inflight) >= (int)READ_ONCE(depth->depth);
 }
 EXPORT_SYMBOL_GPL(smq_policy_lun_is_full);
 
