@@ -29,7 +29,7 @@
 #endif
 
 /* Completed commands are counted in the upper 32 bits of a number, their sectors in the lower. */
-#define SMQ_LEARN_ONE		(1ULL << 32)
+#define SMQ_LEARN_ONE		0x100000000ULL
 
 /* The first depth; it is doubled as long as that makes the rate larger. */
 #define SMQ_LEARN_FIRST		2U
@@ -41,8 +41,8 @@
 /* Windows are up to 2^SHIFT times as long if rates vary, unless they take longer than LONG_NS. */
 #define SMQ_LEARN_SHIFT		6U
 #define SMQ_LEARN_LONG_NS	400000000ULL
-#define SMQ_LEARN_MOST_CMDS	(1U << 20)
-#define SMQ_LEARN_MOST_SECTORS	(1U << 30)
+#define SMQ_LEARN_MOST_CMDS	0x100000U
+#define SMQ_LEARN_MOST_SECTORS	0x40000000U
 /* Begin and end of a window are means over this many commands at most. */
 #define SMQ_LEARN_MARKS		8U
 

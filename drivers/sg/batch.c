@@ -15,11 +15,14 @@
 /* Allocates a batch, with memory for the commands of a short batch. May sleep. */
 static noinline struct smqsg_batch *smqsg_batch_new(struct smqsg_fd *fd)
 {
-	struct smqsg_batch *batch = kvzalloc(sizeof(*batch), GFP_KERNEL_ACCOUNT);
+	struct smqsg_batch *batch;
 	unsigned int i;
 
+	batch = kvzalloc(sizeof(*batch) + SMQSG_BATCH_SHORT * sizeof(*batch->ios),
+			 GFP_KERNEL_ACCOUNT);
 	if (!batch)
 		return NULL;
+	batch->ios = (struct smqsg_io *)(batch + 1);
 	batch->fd = fd;
 	batch->elements = batch->few;
 	batch->waiter.fd = fd;

@@ -47,8 +47,8 @@
  *	that these fill smqsg_io.timed
  * @cancelled: the ioctl's caller was interrupted: no more commands are sent
  * @caller: of the ioctl, or of a timed batch: also woken when one of its commands has waited
+ * @ios: the commands of a short batch, by position in its list, in memory behind this struct
  * @few: memory for the elements of a short batch
- * @ios: the commands of a short batch, by position in its list
  *
  * The submitter takes a batch from the file's pool. The batch is put back after it has ended.
  */
@@ -72,8 +72,8 @@ struct smqsg_batch {
 	bool tracked;
 	bool cancelled;
 	struct smqsg_caller caller;
+	struct smqsg_io *ios;
 	struct smq_sg_run few[SMQSG_BATCH_SHORT];
-	struct smqsg_io ios[SMQSG_BATCH_SHORT];
 };
 
 void smqsg_batch_pool_exit(struct smqsg_fd *fd);

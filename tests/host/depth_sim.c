@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Simulates how the layer learns a LUN's depth: a device of the model below, and a queue of commands
- * that is never empty, or that is filled now and then. The layer's own header makes the decisions.
- * Run by test_depth_sim.py.
+ * Simulates how the layer learns a LUN's depth: a device of the model below, and a queue of
+ * commands that is never empty, or that is filled now and then. The layer's own header makes the
+ * decisions. Run by test_depth_sim.py.
  *
  * depth_sim many SEED NR	NR random devices; prints the worst ones and how many are bad
  * depth_sim one NAME=VALUE...	one device: a field of struct device, seconds=, queued=, pause=
@@ -232,7 +232,8 @@ static void invent(struct device *d)
 	double mean, slower;
 
 	*d = (struct device){ .depth = MOST, .lanes = LANES, .turn_ns = between(2e3, 5e4) };
-	d->least = d->most = kib[number() % 9] * 2;
+	d->least = kib[number() % 9] * 2;
+	d->most = d->least;
 	if (number() % 3 == 0) {
 		d->least = 8;
 		d->most = 1024 + number() % 1025;
@@ -310,7 +311,8 @@ static int many(u64 first, unsigned int nr)
 		ratio = fmin(learned.bytes / free.bytes, learned.cmds / free.cmds);
 		all += learned.all_cmds / free.all_cmds;
 		mixed += d.least != d.most;
-		if (ratio >= 0.97 && learned.low >= need * 0.75 - 1 && learned.wait < 2 * free.wait + 1 &&
+		if (ratio >= 0.97 && learned.low >= need * 0.75 - 1 &&
+		    learned.wait < 2 * free.wait + 1 &&
 		    (learned.high <= need * 1.25 + 2 ||
 		     needs_more(&d, &load, learned.high, free.bytes)))
 			continue;
