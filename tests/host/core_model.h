@@ -106,7 +106,7 @@ static void look_at_mark(void)
 #define blk_mq_rq_to_pdu(rq)		container_of(rq, struct scsi_cmnd, rq)
 #define scsi_target(sdev)		((void *)(sdev))
 #define INDIRECT_CALL_2(f, f2, f1, ...)	((f)(__VA_ARGS__))
-#define INDIRECT_CALL_4(f, f4, f3, f2, f1, ...)	((f)(__VA_ARGS__))
+#define INDIRECT_CALL_3(f, f3, f2, f1, ...)	((f)(__VA_ARGS__))
 #define percpu_ref_get(ref)		((void)((ref)->count++))
 #define percpu_ref_put(ref)		(EXPLORE_EXPECT((ref)->count), (void)((ref)->count--))
 #define percpu_ref_is_dying(ref)	false
