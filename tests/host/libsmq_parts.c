@@ -3,6 +3,7 @@
  * Calls functions of libsmq that need no device. Each line of standard input is one call:
  *	cdb OPCODE LBA BLOCKS		-> HEX, or an errno
  *	slot RESULT RESID KEY ASC ASCQ SENSE-LEN -> GOOD|BAD RESID TEXT
+ *	timed RESULT RESID KEY ASC ASCQ	-> GOOD|BAD RESID TEXT
  *	command RESULT MORE HEX-SENSE	-> GOOD|BAD RESID TEXT
  *	error CALL ERRNO		-> TEXT
  *	field NUMBER			-> NAME, or - for none
@@ -72,6 +73,23 @@ static void do_slot(const char *line)
 	show(&o);
 }
 
+static void do_timed(const char *line)
+{
+	struct smq_sg_timed_result r = { .reserved = ~0u };
+	unsigned int key, asc, ascq;
+	struct smq_outcome o;
+
+	if (sscanf(line, "timed %d %u %x %x %x", &r.result, &r.resid, &key, &asc, &ascq) != 5)
+		return;
+	r.sense_key = key;
+	r.asc = asc;
+	r.ascq = ascq;
+	smq_timed_outcome(&r, &o);
+	if (o.sense_len || o.sense)
+		printf("(with sense) ");
+	show(&o);
+}
+
 static void do_command(const char *line)
 {
 	struct smq_sg_uring_cmd command = {};
@@ -104,6 +122,8 @@ int main(void)
 			do_cdb(line);
 		else if (!strncmp(line, "slot ", 5))
 			do_slot(line);
+		else if (!strncmp(line, "timed ", 6))
+			do_timed(line);
 		else if (!strncmp(line, "command ", 8))
 			do_command(line);
 		else if (sscanf(line, "error %d %d", &call, &error) == 2)

@@ -57,6 +57,13 @@ def test_cdb_is_built_or_refused(line, want):
     # If the result is negative, the other fields have no meaning.
     (f"slot {-errno.ENODEV} 7 5 21 0 18", "BAD 0 ENODEV: the device is gone"),
     (f"slot {-errno.EILSEQ} 0 0 0 0 0", f"BAD 0 EILSEQ: {os.strerror(errno.EILSEQ)}"),
+    # result, resid, key, asc, ascq
+    ("timed 0 0 0 0 0", "GOOD 0 GOOD"),
+    (f"timed {0x02 | 1 << 16} 512 5 21 0", "BAD 512 CHECK CONDITION: Illegal Request (5h): "
+     "Logical block address out of range (21h/00h), 512 bytes short"),
+    (f"timed {0x08} 0 5 21 0", "BAD 0 BUSY"),
+    (f"timed {-errno.ECANCELED} 7 5 21 0",
+     "BAD 0 ECANCELED: cancelled before it was sent"),
     # result, status | driver << 8 | host << 16 | sense length << 24 | residual << 32
     ("command 0 0 -", "GOOD 0 GOOD"),
     ("command 0 0000020000000000 -", "GOOD 512 GOOD, 512 bytes short"),

@@ -250,6 +250,24 @@ static inline struct smq_sg_batch smq_runs(const struct smq_sg_run *runs, uint32
 	return batch;
 }
 
+/**
+ * smq_timed() - a timed batch, whose entries are sent when they are due
+ * @timed: its entries and results, see <scsi/smq_sg.h>. The kernel writes to it: it says which
+ *	entry and field are at fault, and how many entries were sent
+ * @count: how many entries it has, up to SMQ_SG_MAX_TIMED
+ *
+ * Needs SMQ_SG_FEATURE_TIMED. smq_execute() sends the entries itself; a ring that gets the batch
+ * needs a worker of io_uring for it.
+ *
+ * Return: the batch.
+ */
+static inline struct smq_sg_batch smq_timed(struct smq_sg_timed *timed, uint32_t count)
+{
+	struct smq_sg_batch batch = { (uintptr_t)timed, count, SMQ_SG_BATCH_TIMED };
+
+	return batch;
+}
+
 /* A run of @slot with @lba in its CDB. The slot itself is not changed. */
 static inline struct smq_sg_run smq_run_at(uint32_t slot, uint64_t lba)
 {
@@ -261,7 +279,7 @@ static inline struct smq_sg_run smq_run_at(uint32_t slot, uint64_t lba)
 /**
  * smq_execute() - run a batch without a ring, and wait until it has ended
  * @dev: the device
- * @batch: from smq_list(), smq_range() or smq_runs()
+ * @batch: from smq_list(), smq_range(), smq_runs() or smq_timed()
  * @failed: how many commands did not end GOOD; smq_slot_outcome() says how each ended. May be NULL
  *
  * Return: 0: all commands have ended, GOOD or not. -EINTR: a signal came. Commands that had not
@@ -421,6 +439,12 @@ const struct smq_sg_status *smq_status(const struct smq_device *dev, uint32_t sl
  * result of the batch counts one of the runs as failed, but the slot has the outcome of the other.
  */
 void smq_slot_outcome(const struct smq_device *dev, uint32_t slot, struct smq_outcome *outcome);
+
+/*
+ * How an entry of a timed batch ended. It has no sense data, only sense key and additional sense
+ * code; sense_len is 0.
+ */
+void smq_timed_outcome(const struct smq_sg_timed_result *result, struct smq_outcome *outcome);
 
 /* How a command without a slot ended, from its event. @command is the command that was queued. */
 void smq_command_outcome(const struct smq_event *event, const struct smq_sg_uring_cmd *command,

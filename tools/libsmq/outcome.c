@@ -9,23 +9,36 @@
 
 #define STATUS_MASK	0x7e
 
+void smq_timed_outcome(const struct smq_sg_timed_result *result, struct smq_outcome *outcome)
+{
+	*outcome = (struct smq_outcome){};
+	if (result->result < 0) {
+		outcome->error = -result->result;
+		return;
+	}
+	outcome->status = SMQ_SG_RESULT_STATUS(result->result);
+	outcome->host = SMQ_SG_RESULT_HOST(result->result);
+	outcome->resid = result->resid;
+	if (!(result->result & SMQ_SG_RESULT_SENSE))
+		return;
+	outcome->key = result->sense_key;
+	outcome->asc = result->asc;
+	outcome->ascq = result->ascq;
+}
+
 void smq_slot_outcome(const struct smq_device *dev, uint32_t slot, struct smq_outcome *outcome)
 {
 	const struct smq_sg_status *s = smq_status(dev, slot);
+	struct smq_sg_timed_result result = { .result = -EINVAL };
 
-	*outcome = (struct smq_outcome){};
-	if (!s || s->result < 0) {
-		outcome->error = s ? -s->result : EINVAL;
+	if (s)
+		result = (struct smq_sg_timed_result){
+			.result = s->result, .resid = s->resid, .sense_key = s->sense_key,
+			.asc = s->asc, .ascq = s->ascq,
+		};
+	smq_timed_outcome(&result, outcome);
+	if (result.result < 0 || !(result.result & SMQ_SG_RESULT_SENSE))
 		return;
-	}
-	outcome->status = SMQ_SG_RESULT_STATUS(s->result);
-	outcome->host = SMQ_SG_RESULT_HOST(s->result);
-	outcome->resid = s->resid;
-	if (!(s->result & SMQ_SG_RESULT_SENSE))
-		return;
-	outcome->key = s->sense_key;
-	outcome->asc = s->asc;
-	outcome->ascq = s->ascq;
 	outcome->sense_len = s->sense_len;
 	outcome->sense = s->sense;
 }
