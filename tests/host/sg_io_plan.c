@@ -6,6 +6,10 @@
  * issued too early, how many never could be issued, and how many answers held a command without
  * need.
  *
+ * sg_io_plan ... stream: asks a struct stream instead, some commands ahead of those that have
+ * ended. A command was issued too early if it did not wait for one that it must wait for, and held
+ * without need by each command that it need not wait for.
+ *
  * sg_io_plan far COMMANDS: a WRITE and a READ of the same block after COMMANDS others, the first of
  * which ends last. Prints whether the READ is held: at first, after the WRITE has ended, and after
  * all have ended.
@@ -20,7 +24,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "workers/plan.h"
+#include "workers/stream.h"
 
 #define DEPTH		8
 #define MAX_LANES	8
@@ -57,6 +61,7 @@ struct world {
 	struct plan_view view[MAX_LANES];
 	size_t wrong;
 	size_t needless;
+	size_t told;
 };
 
 static const struct {
@@ -262,6 +267,90 @@ static size_t run_world(struct world *w, struct plan *c)
 	return left;
 }
 
+/* What the stream said about a command. */
+struct told {
+	__u32 *waits;
+	unsigned int nr;
+	unsigned int limit;
+};
+
+static void tell(struct world *w, struct stream *s, struct told *told)
+{
+	__u32 cmd = s->next;
+	struct told *t = &told[cmd];
+
+	if (!stream_next(s, w->file.cmds[cmd].cpu))
+		errx(2, "no memory");
+	t->nr = s->nr_waits;
+	w->told += t->nr;
+	t->limit = s->limit;
+	t->waits = calloc(t->nr + 1, sizeof(*t->waits));
+	if (!t->waits)
+		errx(2, "no memory");
+	memcpy(t->waits, s->waits, t->nr * sizeof(*t->waits));
+}
+
+/* @first, @end: the first command that has not ended, and the first that was not told. */
+static bool issue_told(struct world *w, const struct told *told, __u32 first, __u32 end,
+		       unsigned int lane)
+{
+	__u32 cmd = w->todo[lane][w->next[lane]], i;
+	unsigned int limit = 0;
+
+	if (cmd >= end || (w->opt.mode == PLAN_LOAD && w->issued != cmd))
+		return false;
+	for (i = 0; i < told[cmd].nr; i++)
+		if (!w->truth[told[cmd].waits[i]].ended)
+			return false;
+	for (i = 0; i < told[cmd].nr; i++)
+		w->needless += !must_wait(w, told[cmd].waits[i], cmd);
+	for (i = first; i < cmd; i++)
+		w->wrong += !w->truth[i].ended && must_wait(w, i, cmd);
+	for (i = cmd < 1000 ? 0 : cmd - 1000; i <= cmd && w->opt.mode == PLAN_LOAD; i++)
+		limit += !ended_before(w, i, cmd);
+	w->wrong += told[cmd].limit != limit;
+	w->flight[lane][w->nr_flight[lane]++] = cmd;
+	w->next[lane]++;
+	w->issued++;
+	return true;
+}
+
+/* Return: how many commands could not be issued. */
+static size_t run_stream(struct world *w, const struct plan *p, __u32 ahead)
+{
+	struct told *told = calloc(w->file.nr, sizeof(*told));
+	struct stream *s = stream_new(p, w->lanes);
+	unsigned int lane, idle = 0, nth;
+	size_t left = w->file.nr, i;
+	__u32 first = 0;
+
+	if (!told || !s)
+		errx(2, "no memory");
+	while (left && idle++ < 100000) {
+		for (; first < w->file.nr && w->truth[first].ended; first++)
+			;
+		stream_forget(s, first);
+		while (stream_has_next(s) && s->next < first + ahead)
+			tell(w, s, told);
+		lane = random() % w->lanes;
+		if (w->nr_flight[lane] && (random() % 2 || w->nr_flight[lane] == DEPTH)) {
+			nth = random() % w->nr_flight[lane];
+			w->truth[w->flight[lane][nth]].ended = true;
+			w->flight[lane][nth] = w->flight[lane][--w->nr_flight[lane]];
+			left--;
+			idle = 0;
+		} else if (w->next[lane] < w->nr[lane] && w->nr_flight[lane] < DEPTH &&
+			   issue_told(w, told, first, s->next, lane)) {
+			idle = 0;
+		}
+	}
+	for (i = 0; i < w->file.nr; i++)
+		free(told[i].waits);
+	free(told);
+	stream_free(s);
+	return left;
+}
+
 static double seconds(void)
 {
 	struct timespec ts;
@@ -346,8 +435,9 @@ int main(int argc, char **argv)
 		print_far(&w);
 		return 0;
 	}
-	if (argc != 8 || !plan_find_mode(argv[5], &w.opt.mode))
-		errx(2, "SEED COMMANDS LANES BLOCKS MODE SPEED DEVICES");
+	w.opt.streamed = argc == 9;
+	if ((argc != 8 && argc != 9) || !plan_find_mode(argv[5], &w.opt.mode))
+		errx(2, "SEED COMMANDS LANES BLOCKS MODE SPEED DEVICES [stream]");
 	srandom(strtoul(argv[1], NULL, 10));
 	w.file.nr = strtoul(argv[2], NULL, 10);
 	w.lanes = strtoul(argv[3], NULL, 10);
@@ -358,7 +448,9 @@ int main(int argc, char **argv)
 	c = plan_new(&w.file, &w.opt);
 	if (!c)
 		errx(2, "no memory");
-	left = run_world(&w, c);
+	left = w.opt.streamed ? run_stream(&w, c, 1 + random() % 200) : run_world(&w, c);
+	/* A lane need not wait twice for the same command. */
+	w.wrong += w.told > w.file.nr * w.lanes;
 	printf("wrong %zu left %zu needless %zu\n", w.wrong, left, w.needless);
 	plan_free(c);
 	for (i = 0; i < w.file.nr; i++)

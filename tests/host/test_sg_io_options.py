@@ -127,6 +127,8 @@ BAD = [
     (["replay", "--awake", "1000001", "d", "f"], "--awake: '1000001' is no number from 0 to"),
     (["replay", "--via", "nvme", "d", "f"],
      "--via: 'nvme' is not sg, bsg, bsg-uring, smq or block"),
+    (["replay", "--pace", "x", "d", "f"], "--pace: 'x' is not kernel or user"),
+    (["replay", "--pace", "kernel", "--via", "sg", "d", "f"], "--pace kernel is for --via smq"),
     (["replay", "--mode", "fast", "d", "f"], "--mode: 'fast' is not time, max, load or depend"),
     (["replay", "--speed", "max", "--stop-when", "late=1", "d", "f"],
      "--stop-when late: --mode max has no times"),

@@ -6,7 +6,7 @@ admits a command when fewer are in flight than in the recording."""
 import pytest
 from sg_io_build import part, run
 
-PARTS = ("workers/plan.c", "cmdfile/cdb.c", "util.c")
+PARTS = ("workers/plan.c", "workers/stream.c", "workers/flight.c", "cmdfile/cdb.c", "util.c")
 
 
 def program():
@@ -28,6 +28,18 @@ def test_random_recordings(blocks, devices, lanes, mode, speed):
     """In random interleavings each answer is that of a comparison with all earlier commands."""
     for seed in range(2):
         assert counts(seed, 500, lanes, blocks, mode, speed, devices) == {
+            "wrong": 0, "left": 0, "needless": 0}
+
+
+@pytest.mark.parametrize("mode,speed", [("max", 1), ("time", 1), ("time", 4), ("load", 1),
+                                        ("depend", 1)])
+@pytest.mark.parametrize("lanes", [1, 2, 5])
+@pytest.mark.parametrize("blocks,devices", [(1, 1), (40, 1), (5000, 1), (40, 3), (1, 64)])
+def test_what_is_told_in_advance(blocks, devices, lanes, mode, speed):
+    """A command that waits for what it was told to wait for, behind all of its lane, has waited for
+    all that it must wait for, and for nothing else."""
+    for seed, commands in ((0, 500), (1, 500), (2, 20_000)):
+        assert counts(seed, commands, lanes, blocks, mode, speed, devices, "stream") == {
             "wrong": 0, "left": 0, "needless": 0}
 
 

@@ -162,3 +162,38 @@ def test_verify_prints_an_object_for_each_device(three, tmp_path):
         found.append(one["device"])
         text = text[end:].lstrip()
     assert found == [three[0].sg, three[1].sg]
+
+
+@pytest.mark.parametrize("mode", ["time", "max", "load", "depend"])
+def test_a_load_of_many_batches(three, tmp_path, mode):
+    """15,000 commands of two CPUs on two devices, which use few blocks: what a command waits for is
+    often in another batch, or is sent from the other CPU."""
+    path = tmp_path / "load"
+    with open(path, "w", encoding="ascii") as out:
+        for n in range(15_000):
+            lba = 8 * (n * n % 251)
+            op, data = ("28", "in 4096") if n % 3 else ("2a", f"out 4096 pattern=tag:1:{n}")
+            out.write(f"{op}00{lba:08x}00000800 {data} at={10 * n} cpu={n // 5 % 2}"
+                      f" dev={'ab'[n // 7 % 2]} took=50\n")
+    maps = ["--map", f"a={three[0].smq}", "--map", f"b={three[1].smq}"]
+    got = replay("--mode", mode, "--force", *maps, path)
+    assert (got["status"], got["overtaken"]) == ({"GOOD": 15_000}, 0)
+    assert sg_io("verify", *maps, path).stdout.count(", 0 differ") == 2
+
+
+def test_a_removed_device_ends_a_replay(three):
+    """The kernel has thousands of commands for both devices. The last test: the disk is gone."""
+    lines = "".join(f"28000000000000000800 in 4096 at={1000 * n} dev={'ab'[n % 2]}\n"
+                    for n in range(20_000))
+    before = three[1].done()
+    with subprocess.Popen([vmdisk.SG_IO, "replay", "--map", f"a={three[0].smq}", "--map",
+                           f"b={three[1].smq}", "-"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as user:
+        user.stdin.write(lines)
+        user.stdin.close()
+        user.stdin = None
+        vmdisk.wait_for(lambda: three[1].done() > before + 20)
+        (three[1].sysfs / "delete").write_text("1")
+        out, err = user.communicate(timeout=60)
+        assert user.returncode == 3 and " commands in " in out, (user.returncode, out, err)
+        assert "the device is gone, the run ended early" in err

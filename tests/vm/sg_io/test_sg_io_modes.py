@@ -39,14 +39,14 @@ def load(count=80):
     return "".join(lines)
 
 
-@pytest.mark.parametrize("via", ["sg", "bsg", "bsg-uring", "smq", "block"])
+@pytest.mark.parametrize("via,more", [("sg", []), ("bsg", ["--depth", 1]), ("bsg-uring", []),
+                                      ("smq", []), ("smq", ["--pace", "user"]), ("block", [])])
 @pytest.mark.parametrize("mode", MODES)
-def test_each_mode_leaves_the_right_data(disk, tmp_path, slow, via, mode):
-    depth = ["--depth", 1] if via == "bsg" else []
+def test_each_mode_leaves_the_right_data(disk, tmp_path, slow, via, more, mode):
     node = disk.bsg if via == "bsg" else disk.smq
     path = tmp_path / "load"
     path.write_text(load(), encoding="ascii")
-    got = replay("--mode", mode, "--via", via, *depth, "--record", tmp_path / "again", node, path,
+    got = replay("--mode", mode, "--via", via, *more, "--record", tmp_path / "again", node, path,
                  expect={0, 1})
     assert (got["path"], got["mode"], got["status"]) == (via, mode, {"GOOD": 80})
     if mode == "max" and via != "bsg":
@@ -122,12 +122,13 @@ def test_a_replay_that_cannot_be_recorded_does_not_begin(disk, tmp_path):
     assert disk.done() == before
 
 
+@pytest.mark.parametrize("via", ["sg", "smq"])
 @pytest.mark.parametrize("mode", ["time", "max", "load"])
-def test_loop_log_and_intervals(disk, tmp_path, mode):
+def test_loop_log_and_intervals(disk, tmp_path, via, mode):
     """Each pass begins when all commands have ended, and the log has the commands of all."""
     lines = "".join(f"{READ} at={2000 * n} cpu={n % 2} took=100\n" for n in range(20))
-    done = sg_io("replay", "--json", "--mode", mode, "--loop", 3, "--interval", 0.01, "--log",
-                 tmp_path / "log", disk.sg, "-", stdin=lines)
+    done = sg_io("replay", "--json", "--via", via, "--mode", mode, "--loop", 3, "--interval", 0.01,
+                 "--log", tmp_path / "log", disk.smq, "-", stdin=lines)
     assert done.returncode == 0, done.stderr
     *parts, last = split(done.stdout)
     assert last["commands"] == 60 and last["opcodes"] == {"READ(10)": 60}
@@ -150,9 +151,11 @@ def split(text):
     return found
 
 
-def test_loop_without_end(disk):
+@pytest.mark.parametrize("via", ["sg", "smq"])
+def test_loop_without_end(disk, via):
     with subprocess.Popen([vmdisk.SG_IO, "replay", "--json", "--loop", "0", "--mode", "max",
-                           disk.sg, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as user:
+                           "--via", via, disk.smq, "-"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as user:
         before = disk.done()
         user.stdin.write(f"{READ} cpu=0\n{READ} cpu=1\n".encode())
         user.stdin.close()
@@ -163,24 +166,29 @@ def test_loop_without_end(disk):
     assert got["commands"] == got["opcodes"]["READ(10)"] > 18
 
 
-def test_the_warm_up_is_not_counted(disk):
+@pytest.mark.parametrize("via", ["sg", "smq"])
+def test_the_warm_up_is_not_counted(disk, via):
     """The first commands fail, but in the warm-up; they do not end the replay either."""
     lines = "".join(f"28{'00ffffffff' if n < 5 else '0000000000'}00000800 in 4096 at={20_000 * n}\n"
                     for n in range(20))
-    got = replay("--warm-up", 0.15, "--stop-when", "errors=1", disk.sg, "-", stdin=lines)
+    got = replay("--warm-up", 0.15, "--stop-when", "errors=1", "--via", via, disk.smq, "-",
+                 stdin=lines)
     assert got["status"] == {"GOOD": got["commands"]}
     assert (got["stopped"], got["commands"] < 16) == (None, True)
 
 
+@pytest.mark.parametrize("via", ["sg", "smq"])
 @pytest.mark.parametrize("why,more", [("errors=3", []), ("late=2", []),
                                       ("inflight=4", ["--mode", "max"])])
-def test_overload_ends_a_replay(disk, slow, why, more):
+def test_overload_ends_a_replay(disk, slow, via, why, more):
     command = "2800ffffffff00000800 in 4096" if why == "errors=3" else READ
     gap = 100 if why == "late=2" else 10_000
     lines = "".join(f"{command} at={gap * n} cpu=0\n" for n in range(200))
     depth = ["--depth", 1] if why == "late=2" else []
-    got = replay("--stop-when", why, *more, *depth, disk.sg, "-", stdin=lines, expect=1)
+    args = ["--via", via, "--stop-when", why, *more, *depth, disk.smq, "-"]
+    got = replay(*args, stdin=lines, expect=1)
     assert got["stopped"] == why.partition("=")[0]
-    assert got["commands"] < 10
-    done = sg_io("replay", "--stop-when", why, *more, *depth, disk.sg, "-", stdin=lines)
+    # The kernel has more commands already, and sends them until it is told to stop.
+    assert got["commands"] < (10 if via == "sg" else 30)
+    done = sg_io("replay", *args, stdin=lines)
     assert done.stdout.splitlines()[-1] == f"stopped early: --stop-when {got['stopped']}"

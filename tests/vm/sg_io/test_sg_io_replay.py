@@ -108,8 +108,8 @@ def test_commands_beyond_the_depth_are_late(smq_disk, via):
     assert got["issue_error_ns"]["max"] >= 150_000_000
 
 
-@pytest.mark.parametrize("via", ["smq", "bsg-uring"])
-def test_commands_beyond_the_limit_of_the_path_are_sent_again(smq_disk, via):
+@pytest.mark.parametrize("via,more", [("smq", ["--pace", "user"]), ("bsg-uring", [])])
+def test_commands_beyond_the_limit_of_the_path_are_sent_again(smq_disk, via, more):
     """The path refuses commands beyond its limit. sg_io sends them again when others have ended,
     and each command runs once."""
     lines = "".join(f"2800{i:08x}00000100 in 512 at=0 cpu={i % 2}\n" for i in range(6000))
@@ -117,7 +117,7 @@ def test_commands_beyond_the_limit_of_the_path_are_sent_again(smq_disk, via):
     before = int(refused.read_text())
     set_param("ndelay", 20_000_000)
     try:
-        got = replay("--via", via, "--depth", 1200, "--mode", "max", smq_disk.smq, "-",
+        got = replay("--via", via, *more, "--depth", 1200, "--mode", "max", smq_disk.smq, "-",
                      stdin=lines)
     finally:
         set_param("delay", 0)

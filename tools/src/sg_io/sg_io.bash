@@ -26,6 +26,7 @@ _sg_io_values() {
 		_sg_io_help run | sed -nE '/^Paths:/,/^[^ P]/s/^  ([a-z-]+) .*/\1/p'
 		;;
 	--mode) _sg_io_help "$1" | sed -nE '/^Modes:/,/^[^ M]/s/^  ([a-z-]+) .*/\1/p' ;;
+	--pace) printf '%s\n' kernel user ;;
 	--device) _sg_io_devices ;;
 	--op) "$program" gen --op help 2>/dev/null ;;
 	--from) "$program" import --from help 2>/dev/null | cut -d ' ' -f 1 ;;

@@ -18,6 +18,12 @@ extern const struct engine engine_block;
 bool passthrough_check(const struct target *target, const struct command *cmd,
 		       char *why, size_t size);
 
+struct smq_device;
+
+/* Says why smq_prepare() refused a command with @error, and with @field. */
+void smq_explain(const struct run *run, const struct smq_device *dev, const struct target *target,
+		 const struct command *cmd, __u32 field, int error);
+
 /*
  * Opens a node for a worker, for reading and writing. If the node is a disk and no command writes,
  * opens it only for reading. Prints the reason if it fails.

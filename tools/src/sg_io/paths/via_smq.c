@@ -112,14 +112,13 @@ static void describe(const struct worker *w, const struct command *cmd, unsigned
 	locate_data(w, cmd, place, s);
 }
 
-static void explain(const struct run *run, const struct smq_target *t,
-		    const struct target *target, const struct command *cmd, __u32 field,
-		    int error)
+void smq_explain(const struct run *run, const struct smq_device *dev, const struct target *target,
+		 const struct command *cmd, __u32 field, int error)
 {
 	const char *name = run->file->name, *which = smq_field_name(field);
 	struct smq_sg_info info = {};
 
-	smq_info(t->dev, &info);
+	smq_info(dev, &info);
 	if (error == -EINVAL && info.alignment && cmd->bytes % info.alignment)
 		warnx("%s:%u: BYTES %u is no multiple of %u, which prepared commands of %s need; "
 		      "--via bsg-uring takes it", name, cmd->line, cmd->bytes, info.alignment,
@@ -150,8 +149,8 @@ static int prepare_all(const struct worker *w, const struct smq_target *t,
 				 (first + i) % w->run->depth, &slots[i]);
 		ret = smq_prepare(t->dev, first, slots, n, &done, &field);
 		if (ret) {
-			explain(w->run, t, target, &file->cmds[(first + done) % file->nr], field,
-				ret);
+			smq_explain(w->run, t->dev, target, &file->cmds[(first + done) % file->nr],
+				    field, ret);
 			return -1;
 		}
 	}
@@ -261,8 +260,8 @@ static int try_shapes(struct worker *w)
 		ret = take_shaped(w, cmd, 0, &p->targets[cmd->dev], &run, &field);
 		if (!ret)
 			continue;
-		explain(w->run, &p->targets[cmd->dev], &w->run->targets[cmd->dev], cmd, field,
-			ret);
+		smq_explain(w->run, p->targets[cmd->dev].dev, &w->run->targets[cmd->dev], cmd,
+			    field, ret);
 		return -1;
 	}
 	return 0;

@@ -9,6 +9,7 @@
 #include "run.h"
 #include "device/take.h"
 #include "paths/paths.h"
+#include "timed/timed.h"
 
 #define WHY_BYTES	512
 
@@ -26,7 +27,7 @@ static const struct engine *choose_engine(const struct run_options *opt,
 	if (!strcmp(via, "bsg"))
 		return &engine_bsg;
 	if (!strcmp(via, "smq"))
-		return &engine_smq;
+		return opt->timed ? &engine_timed : &engine_smq;
 	if (!strcmp(via, "bsg-uring"))
 		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
 	/* Use SG_IO on an sd node only if the depth is 1 or there is no sg node. */

@@ -13,6 +13,7 @@
 #include "cmdfile/opcodes.h"
 #include "fidelity/fidelity.h"
 #include "recording/recorder.h"
+#include "timed/timed.h"
 #include "workers/lane.h"
 
 #define DEPTH		64
@@ -27,13 +28,17 @@
 #define AWAKE_US	10000
 #define AWAKE_US_MAX	1000000
 #define AWAKE_SHARED_US	100
+/* The kernel wakes up in time, unless the CPU was in deep sleep. */
+#define AWAKE_KERNEL_US	20
 
 struct replay_options {
 	struct run_options run;
 	struct plan_options plan;
 	bool has_speed;
 	bool has_window;
-	__u64 awake_us;
+	bool user_pace;
+	bool kernel_pace;
+	__u64 awake_us;		/* ~0: not given */
 	__u64 passes;
 	struct stop_when stop_when;
 	const char *record;	/* the recording of the replay; NULL: none */
@@ -46,7 +51,7 @@ struct replay_options {
 enum {
 	OPT_VIA = 256, OPT_MODE, OPT_SPEED, OPT_WINDOW, OPT_DEPTH, OPT_AWAKE, OPT_FORCE,
 	OPT_UNCHECKED, OPT_MEMORY, OPT_MAP, OPT_FROM, OPT_TO, OPT_LOOP, OPT_STOP_WHEN,
-	OPT_RECORD,
+	OPT_RECORD, OPT_PACE,
 };
 
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
@@ -56,6 +61,14 @@ static void take_via(struct argp_state *state, const char *arg, struct run_optio
 		argp_error(state, "--via: '%s' is not sg, bsg, bsg-uring, smq or block", arg);
 	o->vias[0] = o->via;
 	o->nr_vias = 1;
+}
+
+static void take_pace(struct argp_state *state, const char *arg, struct replay_options *o)
+{
+	o->kernel_pace = !strcmp(arg, "kernel");
+	o->user_pace = !strcmp(arg, "user");
+	if (!o->kernel_pace && !o->user_pace)
+		argp_error(state, "--pace: '%s' is not kernel or user", arg);
 }
 
 static void take_stop_when(struct argp_state *state, const char *arg, struct stop_when *when)
@@ -98,6 +111,11 @@ static void take_args(struct argp_state *state, struct replay_options *o)
 	unsigned int i;
 
 	check_mode(state, o);
+	if (o->kernel_pace && !o->run.via)
+		take_via(state, "smq", &o->run);
+	if (o->kernel_pace && strcmp(o->run.via, "smq"))
+		argp_error(state, "--pace kernel is for --via smq");
+	o->run.timed = !o->user_pace;
 	if (o->maps.from_us >= o->maps.to_us)
 		argp_error(state, "--from is not before --to");
 	if (o->maps.nr) {
@@ -151,6 +169,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_DEPTH:
 		o->run.depth = option_number(state, "--depth", arg, 1, 4096);
+		return 0;
+	case OPT_PACE:
+		take_pace(state, arg, o);
 		return 0;
 	case OPT_AWAKE:
 		o->awake_us = option_number(state, "--awake", arg, 0, AWAKE_US_MAX);
@@ -327,6 +348,8 @@ static void set_awake(struct run *run, const struct replay_options *opt)
 	unsigned int cpus = CPU_COUNT(&run->cpus), k;
 	__u64 us = opt->awake_us;
 
+	if (us == ~0ULL)
+		us = run->timed ? AWAKE_KERNEL_US : AWAKE_US;
 	if (opt->plan.mode != PLAN_MAX && run->nr_lanes > cpus) {
 		warnx("warning: lines without cpu= share %u CPUs with the others: all may be late",
 		      cpus);
@@ -356,9 +379,14 @@ static int keep_cpus_awake(void)
 /* Issues the commands of a run that is prepared. */
 static int execute(struct run *run, struct replay_options *opt)
 {
-	struct plan *plan = plan_new(run->file, &opt->plan);
+	struct plan *plan;
 	int status = EXIT_USAGE, awake = -1;
 
+	run->timed = run->engine == &engine_timed;
+	if (run->timed)
+		run->work = timed_work;
+	opt->plan.streamed = run->timed;
+	plan = plan_new(run->file, &opt->plan);
 	if (!plan) {
 		warnx("no memory for the plan of %zu commands", run->file->nr);
 		return EXIT_USAGE;
@@ -463,8 +491,12 @@ int cmd_replay(int argc, char **argv)
 		{ "via", OPT_VIA, "PATH", 0,
 		  "sg, bsg, bsg-uring, smq or block (smq on an smqsg node, otherwise sg)", 1 },
 		{ "depth", OPT_DEPTH, "N", 0, "The most commands in flight from each CPU (64)", 1 },
+		{ "pace", OPT_PACE, "WHO", 0,
+		  "Who issues each command at its time: kernel, the timed batches of smq_sg, or user, "
+		  "a process for each CPU (kernel with --via smq, otherwise user)", 1 },
 		{ "awake", OPT_AWAKE, "US", 0,
-		  "Do not sleep if the next command is due within US microseconds (10000)", 1 },
+		  "Do not sleep if the next command is due within US microseconds (10000; with "
+		  "--pace kernel 20, at most 1000)", 1 },
 		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 2 },
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
 		  "Accept a direction and BYTES that contradict the CDB, as in 'sg_io run'", 2 },
@@ -480,10 +512,14 @@ int cmd_replay(int argc, char **argv)
 		"Overwrites the blocks that FILE writes with a pattern: use a scratch disk.\v"
 		"at= is the time when a command was issued, in microseconds; the smallest in\n"
 		"the file is the start. A command without at= has the time of the one before it\n"
-		"on its CPU. cpu= is the CPU. For each CPU a separate process issues the\n"
-		"commands. Another process, which may run on any CPU, issues the commands\n"
-		"without cpu=. The commands of a CPU are issued in the order of the file, even\n"
-		"if earlier ones fail or have not ended.\n"
+		"on its CPU. cpu= is the CPU, from which the command is issued; a command\n"
+		"without cpu= is issued from any CPU. The commands of a CPU are issued in the\n"
+		"order of the file, even if earlier ones fail or have not ended.\n"
+		"\n"
+		"With --via smq the kernel issues the commands (--pace kernel): it gets them in\n"
+		"advance, as timed batches, with their times and what they wait for. Otherwise,\n"
+		"or with --pace user, a process for each CPU issues them, and one for those\n"
+		"without cpu=.\n"
 		"\n"
 		"Modes:\n"
 		"  time       Each command at its time; between CPUs the times give an order.\n"
@@ -513,12 +549,13 @@ int cmd_replay(int argc, char **argv)
 		"its line, before the first is sent. Commands that --from and --to leave out\n"
 		"are not checked.\n"
 		"\n"
-		"'issue error' is how late the kernel got a command: from the time given by at=\n"
-		"to the start of the system call that submits it. A process that sleeps wakes\n"
-		"up late, so each process spins while the next command is due within --awake.\n"
+		"'issue error' is how late a command was: from the time given by at= until the\n"
+		"kernel sends it or, with --pace user, to the start of the system call that\n"
+		"submits it. Who sleeps wakes up late, so --awake says when to spin instead.\n"
 		"With permission to open /dev/cpu_dma_latency, replay keeps all CPUs out of\n"
 		"deep idle states. A command that is due while --depth commands are in flight\n"
-		"waits for room. The report counts such commands. It also counts commands that\n"
+		"waits for room; with --pace kernel the CPUs share the sum of their --depth.\n"
+		"The report counts such commands. With --pace user it also counts commands that\n"
 		"later ones overtook because the path had no room for them.\n"
 		"\n"
 		"Example, the commands of two disks on two others:\n"
@@ -532,7 +569,7 @@ int cmd_replay(int argc, char **argv)
 			 .memory = 1024ULL << 20 },
 		.plan = PLAN_DEFAULTS,
 		.passes = 1,
-		.awake_us = AWAKE_US,
+		.awake_us = ~0ULL,
 		.maps.to_us = ~0ULL,
 	};
 	struct cmdfile file;

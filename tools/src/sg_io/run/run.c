@@ -13,6 +13,7 @@
 #include "signals.h"
 #include "cmdfile/dataset.h"
 #include "paths/paths.h"
+#include "timed/timed.h"
 #include "workers/lane.h"
 #include "workers/workers.h"
 
@@ -25,6 +26,8 @@
  */
 static unsigned int count_workers(const struct run *run, const struct run_options *opt)
 {
+	if (run->timed)
+		return 1;
 	if (run->lanes)
 		return run->nr_lanes;
 	return run->engine->sync ? opt->jobs * opt->depth * run->nr_targets : opt->jobs;
@@ -34,7 +37,8 @@ static int check_size(const struct run *run, const struct run_options *opt)
 {
 	__u64 requests = run->lanes ? run->nr_lanes * opt->depth :
 		opt->jobs * opt->depth * run->nr_targets;
-	__u64 need = dataset_bytes(run->file->data) + requests * worker_request_bytes(run);
+	__u64 need = dataset_bytes(run->file->data) +
+		(run->timed ? timed_bytes(run->file) : requests * worker_request_bytes(run));
 
 	if (count_workers(run, opt) > MAX_WORKERS) {
 		warnx("--jobs, --depth and the devices make %u threads, the limit is %d",

@@ -15,6 +15,7 @@
 
 struct run_options {
 	bool replay;
+	bool timed;		/* of a replay --via smq: the kernel keeps to the times */
 	const char *via;	/* the path; NULL: the one for the given kind of node */
 	const char *vias[MAX_VIAS];	/* all paths given; @via is the first of them */
 	unsigned int nr_vias;

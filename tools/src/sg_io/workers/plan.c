@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "flight.h"
 #include "plan.h"
 #include "util.h"
 
@@ -40,20 +41,6 @@ void plan_window_option(struct argp_state *state, const char *arg, struct plan_o
 		argp_error(state, "--window: '%s' is no time in milliseconds", arg);
 }
 
-enum use {
-	USE_NONE,
-	USE_READ,
-	USE_FLUSH,	/* waits for writes; nothing waits for it */
-	USE_WRITE,
-};
-
-/* The blocks that a command uses, from the first to the last. */
-struct blocks {
-	__u64 first;
-	__u64 last;
-	enum use use;
-};
-
 static bool is_flush(const struct command *cmd)
 {
 	return cdb_of(cmd)[0] == 0x35 || cdb_of(cmd)[0] == 0x91;
@@ -87,7 +74,7 @@ static bool flushes_wait(const struct plan *p)
 	return p->opt.mode != PLAN_TIME || p->opt.speed != 1;
 }
 
-static struct blocks blocks_of(const struct plan *p, const struct command *cmd)
+struct blocks plan_blocks(const struct plan *p, const struct command *cmd)
 {
 	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 	struct blocks b = { .last = ~0ULL };
@@ -119,7 +106,7 @@ static struct blocks blocks_of(const struct plan *p, const struct command *cmd)
 	return b;
 }
 
-static bool do_conflict(const struct blocks *earlier, const struct blocks *later)
+bool plan_conflict(const struct blocks *earlier, const struct blocks *later)
 {
 	if (earlier->first > later->last || later->first > earlier->last)
 		return false;
@@ -128,7 +115,7 @@ static bool do_conflict(const struct blocks *earlier, const struct blocks *later
 	return earlier->use == USE_READ && later->use == USE_WRITE;
 }
 
-static __u64 end_ns(const struct plan *p, size_t cmd)
+__u64 plan_end(const struct plan *p, size_t cmd)
 {
 	return p->file->cmds[cmd].at_us * 1000 + cmdfile_took(p->file, cmd);
 }
@@ -140,7 +127,7 @@ static bool depends(const struct plan *p, size_t earlier, size_t later)
 
 	if (p->opt.mode != PLAN_DEPEND)
 		return false;
-	end = end_ns(p, earlier);
+	end = plan_end(p, earlier);
 	return end <= now && now - end < p->opt.window_ns;
 }
 
@@ -154,13 +141,13 @@ static bool waits(const struct plan *p, size_t earlier, size_t later, const stru
 		return true;
 	if (b->use == USE_NONE || cmd->dev != p->file->cmds[later].dev)
 		return false;
-	before = blocks_of(p, cmd);
-	return do_conflict(&before, b);
+	before = plan_blocks(p, cmd);
+	return plan_conflict(&before, b);
 }
 
 bool plan_waits(const struct plan *p, size_t earlier, size_t later)
 {
-	struct blocks b = blocks_of(p, &p->file->cmds[later]);
+	struct blocks b = plan_blocks(p, &p->file->cmds[later]);
 
 	return waits(p, earlier, later, &b);
 }
@@ -246,60 +233,12 @@ static bool find_conflicts(struct plan *p)
 	f->cells = calloc(nr, sizeof(*f->cells));
 	for (i = 0; f->cells && i < p->file->nr; i++) {
 		cmd = &p->file->cmds[i];
-		b = blocks_of(p, cmd);
+		b = plan_blocks(p, cmd);
 		p->after[i] = find_conflict(f, &b, cmd->dev, i);
 	}
 	free(f->cells);
 	free(f);
 	return i == p->file->nr;
-}
-
-/* The commands in flight, as a heap: the first is the one that ends next. */
-struct flight {
-	struct end {
-		__u64 ns;
-		__u32 cmd;
-	} *ends;
-	size_t nr;
-	size_t room;
-};
-
-static bool flight_add(struct flight *f, struct end end)
-{
-	struct end *bigger;
-	size_t at, up;
-
-	if (f->nr == f->room) {
-		f->room = f->room ? 2 * f->room : 1024;
-		bigger = realloc(f->ends, f->room * sizeof(*bigger));
-		if (!bigger)
-			return false;
-		f->ends = bigger;
-	}
-	for (at = f->nr++; at; at = up) {
-		up = (at - 1) / 2;
-		if (f->ends[up].ns <= end.ns)
-			break;
-		f->ends[at] = f->ends[up];
-	}
-	f->ends[at] = end;
-	return true;
-}
-
-/* Removes the command that ends next. */
-static void flight_remove(struct flight *f)
-{
-	struct end end = f->ends[--f->nr];
-	size_t at, down;
-
-	for (at = 0; (down = 2 * at + 1) < f->nr; at = down) {
-		if (down + 1 < f->nr && f->ends[down + 1].ns < f->ends[down].ns)
-			down++;
-		if (end.ns <= f->ends[down].ns)
-			break;
-		f->ends[at] = f->ends[down];
-	}
-	f->ends[at] = end;
 }
 
 /* Finds what had ended when each command was issued in the recording. */
@@ -318,7 +257,7 @@ static bool find_ends(struct plan *p)
 			p->after[i] = greater(p->after[i], last);
 		else
 			p->limit[i] = f.nr < USHRT_MAX ? f.nr + 1 : USHRT_MAX;
-		ok = flight_add(&f, (struct end){ end_ns(p, i), i });
+		ok = flight_add(&f, (struct flight_end){ plan_end(p, i), i });
 	}
 	free(f.ends);
 	return ok;
@@ -339,12 +278,15 @@ struct plan *plan_new(const struct cmdfile *file, const struct plan_options *opt
 		if (file->cmds[i].at_us < p->first_us)
 			p->first_us = file->cmds[i].at_us;
 	p->after = calloc(file->nr, sizeof(*p->after));
+	if (!p->after || !find_conflicts(p))
+		goto fail;
+	if (opt->streamed)
+		return p;
 	if (opt->mode == PLAN_LOAD)
 		p->limit = calloc(file->nr, sizeof(*p->limit));
 	p->ended = shared_alloc(file->nr);
 	p->state = shared_alloc(sizeof(*p->state));
-	if (!p->after || (opt->mode == PLAN_LOAD && !p->limit) || !p->ended || !p->state ||
-	    !find_conflicts(p))
+	if ((opt->mode == PLAN_LOAD && !p->limit) || !p->ended || !p->state)
 		goto fail;
 	if ((opt->mode == PLAN_LOAD || opt->mode == PLAN_DEPEND) && !find_ends(p))
 		goto fail;
@@ -397,7 +339,7 @@ bool plan_hold(const struct plan *p, struct plan_view *view, size_t cmd)
 		view->checked = view->ended + 1;
 		return true;
 	}
-	b = blocks_of(p, &p->file->cmds[cmd]);
+	b = plan_blocks(p, &p->file->cmds[cmd]);
 	for (; i < after; i++) {
 		if (has_ended(p, i) || !waits(p, i, cmd, &b))
 			continue;

@@ -31,6 +31,7 @@ struct plan_options {
 	double speed;		/* of PLAN_TIME */
 	__u64 window_ns;	/* of PLAN_DEPEND: commands that ended earlier do not count */
 	bool counts;		/* what is in flight is counted, as with PLAN_LOAD */
+	bool streamed;		/* for a struct stream: without plan_hold() and what follows it */
 };
 
 #define PLAN_DEFAULTS	{ .mode = PLAN_TIME, .speed = 1, .window_ns = 100000000 }
@@ -84,6 +85,27 @@ void plan_free(struct plan *p);
 
 /* When a command is due, in ns from the start; 0 in all modes but PLAN_TIME. */
 __u64 plan_due(const struct plan *p, size_t cmd);
+
+/* When a command ended in the recording. */
+__u64 plan_end(const struct plan *p, size_t cmd);
+
+enum use {
+	USE_NONE,
+	USE_READ,
+	USE_FLUSH,	/* waits for writes; nothing waits for it */
+	USE_WRITE,
+};
+
+/* The blocks that a command uses, from the first to the last. */
+struct blocks {
+	__u64 first;
+	__u64 last;
+	enum use use;
+};
+
+struct blocks plan_blocks(const struct plan *p, const struct command *cmd);
+/* Whether a command has to wait for an earlier one of the same device. */
+bool plan_conflict(const struct blocks *earlier, const struct blocks *later);
 
 /* Whether command @later may not be issued before @earlier, which precedes it, has ended. */
 bool plan_waits(const struct plan *p, size_t earlier, size_t later);

@@ -39,7 +39,7 @@ static void count(struct worker *w, const struct request *rq, __u64 now, bool go
 
 	hist_add(share ? &share->latency : &w->latency, now - rq->submit_ns);
 	if (share)
-		share->last_ns = now;
+		share->last_ns = now > share->last_ns ? now : share->last_ns;
 	if (!tally_add(&w->tally, rq->cmd, good, what, rq->sequence))
 		w->tally_short = true;
 	slowest_add(&w->slowest, &(struct slow){
@@ -74,16 +74,13 @@ static bool sends_again(struct worker *w, struct request *rq, const struct expec
 	return true;
 }
 
-void worker_done(struct worker *w, struct request *rq)
+void worker_count(struct worker *w, const struct request *rq, __u64 now)
 {
 	const struct expect *expect = expect_of(w->run->file, rq->cmd);
 	const struct outcome *out = &rq->out;
 	struct outcome_class what;
-	__u64 now = clock_ns();
 	bool good;
 
-	if (sends_again(w, rq, expect, now))
-		return;
 	good = outcome_judge(rq->cmd, out, expect, rq->buffer, &what);
 	what.device = rq->target - w->run->targets;
 	if (w->log)
@@ -95,7 +92,19 @@ void worker_done(struct worker *w, struct request *rq)
 	/* Without its device the run cannot continue. */
 	if (out->error == ENODEV || out->error == ENXIO)
 		run_fail(w->run, rq->target->dev, out->error);
+	w->last_ns = now > w->last_ns ? now : w->last_ns;
+	atomic_store_explicit(&w->done, w->tally.good + w->tally.bad + w->uncounted,
+			      memory_order_relaxed);
+	atomic_store_explicit(&w->bad, w->tally.bad, memory_order_relaxed);
+}
 
+void worker_done(struct worker *w, struct request *rq)
+{
+	__u64 now = clock_ns();
+
+	if (sends_again(w, rq, expect_of(w->run->file, rq->cmd), now))
+		return;
+	worker_count(w, rq, now);
 	if (w->ended)
 		w->ended(w, rq);
 	rq->cmd = NULL;
@@ -103,10 +112,6 @@ void worker_done(struct worker *w, struct request *rq)
 	w->free[w->nr_free++] = rq;
 	w->in_flight--;
 	w->full = false;
-	w->last_ns = now;
-	atomic_store_explicit(&w->done, w->tally.good + w->tally.bad + w->uncounted,
-			      memory_order_relaxed);
-	atomic_store_explicit(&w->bad, w->tally.bad, memory_order_relaxed);
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
 }
@@ -302,6 +307,8 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 	w->cpu = CPU_ANY;
 	/* A lane's requests may go to any target. */
 	w->nr_requests = (run->lanes ? 1 : nr) * (run->engine->sync ? 1 : run->depth);
+	if (run->timed)
+		w->nr_requests = 0;
 	w->requests = calloc(w->nr_requests, sizeof(*w->requests));
 	w->free = calloc(w->nr_requests, sizeof(struct request *));
 	w->scratch = calloc(w->nr_requests, sizeof(struct request *));
@@ -312,7 +319,7 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 		if (!w->shares)
 			return -ENOMEM;
 	}
-	if (each) {
+	if (each && w->nr_requests) {
 		w->buffer_bytes = each * w->nr_requests;
 		/* Populated now, so that there are no page faults while commands are in flight. */
 		w->buffers = mmap(NULL, w->buffer_bytes, PROT_READ | PROT_WRITE,

@@ -68,8 +68,9 @@ struct run {
 	__u64 time_ns;			/* 0: no end by time */
 	__u64 warm_up_ns;		/* at the start: what ends in it is not counted */
 	cpu_set_t cpus;			/* CPUs on which sg_io may run */
-	struct lane *lanes;		/* of a replay: each has a worker; NULL: no replay */
+	struct lane *lanes;		/* of a replay; NULL: no replay */
 	unsigned int nr_lanes;
+	bool timed;			/* of a replay: the kernel issues, for one worker */
 	__u64 lead_ns;			/* of a replay: from start_ns to time 0 of FILE */
 	__u64 passes;			/* of a replay: how often it issues FILE; 0: no end */
 	struct stop_when stop_when;	/* of a replay */
@@ -159,6 +160,12 @@ static inline __u64 clock_ns(void)
 	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
+/* Whether each lane has a worker, which is a process. */
+static inline bool run_forks(const struct run *run)
+{
+	return run->lanes && !run->timed;
+}
+
 /* Time 0 of the file. */
 static inline __u64 run_begin(const struct run *run)
 {
@@ -213,6 +220,12 @@ void worker_exit(struct worker *w);
 void worker_done(struct worker *w, struct request *rq);
 /* The same for a command that did not reach the device. */
 void worker_failed(struct worker *w, struct request *rq, int error);
+
+/*
+ * Adds a command to the log and the measurements: rq->cmd, issued at rq->submit_ns, ended at @now
+ * with the outcome rq->out.
+ */
+void worker_count(struct worker *w, const struct request *rq, __u64 now);
 
 /*
  * For engines: the path has no room for the command of @rq (EAGAIN). The worker queues it again

@@ -34,7 +34,7 @@ static unsigned int shares_of(const struct run *run)
 static size_t bytes_of(const struct run *run, unsigned int nr)
 {
 	return nr * (sizeof(struct worker) + run->slowest * sizeof(struct slow) +
-		     (run->lanes ? LANE_ENTRIES * sizeof(struct tally_entry) +
+		     (run_forks(run) ? LANE_ENTRIES * sizeof(struct tally_entry) +
 		      shares_of(run) * sizeof(struct share) : 0));
 }
 
@@ -229,7 +229,7 @@ void workers_join(const struct run *run, struct worker *workers, unsigned int nr
 	int status;
 
 	for (i = 0; i < nr; i++) {
-		if (!run->lanes)
+		if (!run_forks(run))
 			pthread_join(workers[i].thread, NULL);
 		else if (workers[i].pid)
 			wait_for(&workers[i], &status);
@@ -242,7 +242,7 @@ void workers_end(const struct run *run, struct worker *workers, unsigned int nr)
 
 	for (i = 0; i < nr; i++) {
 		/* A process has closed its files and freed its memory itself. */
-		if (workers[i].run && !run->lanes)
+		if (workers[i].run && !run_forks(run))
 			worker_exit(&workers[i]);
 		tally_free(&workers[i].tally);
 	}
@@ -259,10 +259,10 @@ struct worker *workers_start(struct run *run, unsigned int nr)
 		return NULL;
 	}
 	lend_slowest(run, workers, nr);
-	ret = run->lanes ? start_processes(run, workers, nr) : start_threads(run, workers, nr);
+	ret = run_forks(run) ? start_processes(run, workers, nr) : start_threads(run, workers, nr);
 	if (!ret)
 		return workers;
-	if (run->lanes)
+	if (run_forks(run))
 		workers_join(run, workers, nr);
 	workers_end(run, workers, nr);
 	return NULL;
