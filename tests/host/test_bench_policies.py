@@ -231,8 +231,8 @@ def test_dirty_verifies_its_data(tmp_path):
 
 
 @pytest.mark.parametrize("option, message", [
-    ("--only", "argument --only: there is no part 'foo', only batch, bucket, prio, steer\n"),
-    ("--rows", "--rows: there is no row 'foo', only batch, bucket, prio, steer\n")])
+    ("--only", "argument --only: there is no part 'foo', only batch, bucket, depth, prio, steer\n"),
+    ("--rows", "--rows: there is no row 'foo', only batch, bucket, depth, prio, steer\n")])
 def test_unknown_part_is_refused_by_the_name_of_the_option(option, message):
     done = subprocess.run([BENCH / "policies", option, "prio,foo"], capture_output=True, text=True,
                           check=False, timeout=60)

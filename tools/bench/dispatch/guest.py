@@ -14,10 +14,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from smqbench.errors import BenchError  # noqa: E402
 from wallclock import devices  # noqa: E402
-from dispatch import prio, steer  # noqa: E402
+from dispatch import depth, prio, steer  # noqa: E402
 from dispatch.notes import Notes  # noqa: E402
 
-PARTS = {"prio": prio.measure, "steer": steer.measure}
+PARTS = {"depth": depth.measure, "prio": prio.measure, "steer": steer.measure}
 
 
 def main() -> int:

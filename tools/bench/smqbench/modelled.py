@@ -140,6 +140,11 @@ def prio(options: Namespace, folder: Path) -> FigureSet:
     return guest("prio", options, folder)
 
 
+def depth(options: Namespace, folder: Path) -> FigureSet:
+    """Measures prio without a setting, on devices that are never full."""
+    return guest("depth", options, folder)
+
+
 def steer(options: Namespace, folder: Path) -> FigureSet:
     """Measures steer: commands that leave a busy hardware queue."""
     return guest("steer", options, folder)

@@ -14,6 +14,7 @@ from .rows import ROWS
 INSTRUMENT = "policies"
 TITLES = {"batch": "batch: one doorbell for several commands",
           "bucket": "bucket: one CPU rings the doorbell for all that share a hardware queue",
+          "depth": "depth: what prio learns without a setting",
           "prio": "prio: sync before async",
           "steer": "steer: leave a busy hardware queue"}
 COUNTS = ("waits", "shared", "transfers", "own_transfers", "insn", "locks", "doorbells")
@@ -205,6 +206,27 @@ def _prio(taken: FigureSet) -> Iterator[Table]:
                       ("iops", *LATENCIES), ratio)
 
 
+def _depth(taken: FigureSet) -> Iterator[Table]:
+    def link(_: FigureSet) -> str:
+        words = POLICY_ROWS["depth_link"].words
+        found = {word: _value(taken, f"depth_link_{word}", "lat_p99") for word in words}
+        others = {word: value for word, value in found.items()
+                  if value is not None and word not in ("prio", "again")}
+        if not others or found["prio"] is None:
+            return ""
+        best = min(others, key=others.__getitem__)
+        return (f"p99 with prio is {_times(found['prio'] / others[best])} that of the best of the "
+                f"others, {words[best]}.")
+
+    def lanes(_: FigureSet) -> str:
+        rate = _ratio(taken, "iops", ("depth_lanes_prio", "depth_lanes_direct"))
+        return f"{_times(rate)} direct's rate, once the depth is learned."
+    yield from _table(taken, "depth", "A slow device that takes 128 commands: write and fsync",
+                      ("depth_link",), (*LATENCIES, "mb_s"), link)
+    yield from _table(taken, "depth", "A device that needs 64 commands", ("depth_lanes",),
+                      ("iops",), lanes)
+
+
 def _steer(taken: FigureSet) -> Iterator[Table]:
     for name, title in (("steer_apart", "It wins: one pinned task, queues served apart"),
                         ("steer_balanced", "Nothing to win: a task on each queue"),
@@ -240,7 +262,7 @@ def _steer(taken: FigureSet) -> Iterator[Table]:
 
 def all_tables(taken: FigureSet) -> list[Table]:
     """All tables, in the order of the policies."""
-    return [*_batch(taken), *_bucket(taken), *_prio(taken), *_steer(taken)]
+    return [*_batch(taken), *_bucket(taken), *_depth(taken), *_prio(taken), *_steer(taken)]
 
 
 def judged(taken: FigureSet, parts: Sequence[str] = tuple(TITLES)) -> list[Judged]:

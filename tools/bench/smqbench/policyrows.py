@@ -60,6 +60,15 @@ POLICY_ROWS = {
         "direct", "full device, many sync writes", "smq_ram queue_depth=4 "
         "model/service_ns=1000000; 64 async writers and 64 writers with O_DIRECT, one write each",
         {str(n): f"prio, ratio {n}" for n in (1, 2, 4, 8, 16)}),
+    "depth_link": PolicyRows(
+        "prio", "10 MB/s, takes 128 commands", "smq_ram depth=128 model/bytes_per_sec=10000000, "
+        "max_sectors_kb=512, prio without a setting: 16 async writers with four writes each of "
+        "512 KiB, one syncer",
+        {"wbt": "direct, wbt", "deadline": "direct, mq-deadline", "kyber": "direct, kyber",
+         "bfq": "direct, bfq"}),
+    "depth_lanes": PolicyRows(
+        "prio", "64 commands at once, 10 ms each", "smq_ram depth=128 model/service_ns=10000000: "
+        "reads, QD64 one by one"),
     "steer_apart": PolicyRows(
         "steer", "queues served apart", f"{_APART}; one task on CPU 0, QD64"),
     "steer_balanced": PolicyRows(
