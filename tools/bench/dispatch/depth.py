@@ -2,11 +2,19 @@
 """Runs in the guest: compares prio, without any setting, with direct and with the elevators and the
 kernel's writeback throttling, on devices that take 128 commands and are never full."""
 
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
 from smqbench import timing
+from wallclock import devices
 
 from .notes import Notes, program
 from .prio import BLOCK, PERCENTILES, TEN, megabytes_a_second, sample_during, unthrottled
-from .ram import Host, host
+from .ram import Host, host, wait_for, write
+
+CONV = Path("/sys/bus/scsi/drivers/smq_conv")
 
 # How each round sets up the queue; what is not named is as ram.host() has set it.
 ROUNDS: dict[str, dict[str, object]] = {
@@ -31,27 +39,66 @@ def set_up(device: Host, word: str) -> None:
     device.choose("prio" if word == "prio" else "direct")
 
 
+def sync_beside_async(notes: Notes, device: Host, name: str, words: Sequence[str], repeats: int,
+                      quick: bool) -> None:
+    """Measures sync writes during async ones."""
+    device.set_queue(nomerges=0, max_sectors_kb=LARGE >> 10)
+    nodes = device.partitions(200, 8)
+    for _, word in timing.turns(words, 1 if quick else repeats):
+        set_up(device, word)
+        said, used = sample_during(lambda: program(
+            "dirty", "--writers", WRITERS, "--bs", LARGE, "--burst", BURST, "--after", 2000,
+            "--syncs", 100000, "--every", 100000, "--seconds", 4 if quick else 10, *nodes), 2.5,
+            lambda: megabytes_a_second(device, 2 if quick else 6))
+        device.settle()
+        workload = {"path": "fsync", "op": "write", "bs": BLOCK, "qd": 1, "batch": 1, "luns": 1,
+                    "jobs": WRITERS + 1}
+        seen = {"verified": said["verified"]}
+        for metric, percent in PERCENTILES.items():
+            notes.value(f"{name}_{word}", metric, timing.percentile(said["sync_ms"], percent),
+                        **workload, parameters=seen)
+        notes.value(f"{name}_{word}", "mb_s", used, **workload, parameters=seen)
+
+
 def link(notes: Notes, repeats: int, quick: bool) -> None:
-    """Measures sync writes during async ones at 10 MB/s."""
+    """Measures a device of 10 MB/s."""
     with host("link", 224, hw_queues=1, depth=DEPTH) as device:
         device.model(bytes_per_sec=TEN)
-        device.set_queue(nomerges=0, max_sectors_kb=LARGE >> 10)
-        nodes = device.partitions(200, 8)
-        for _, word in timing.turns(tuple(ROUNDS), 1 if quick else repeats):
-            set_up(device, word)
-            said, used = sample_during(lambda: program(
-                "dirty", "--writers", WRITERS, "--bs", LARGE, "--burst", BURST, "--after", 2000,
-                "--syncs", 100000, "--every", 100000, "--seconds", 4 if quick else 10, *nodes), 2.5,
-                lambda: megabytes_a_second(device, 2 if quick else 6))
-            device.settle()
-            workload = {"path": "fsync", "op": "write", "bs": BLOCK, "qd": 1, "batch": 1, "luns": 1,
-                        "jobs": WRITERS + 1}
-            seen = {"verified": said["verified"]}
-            for metric, percent in PERCENTILES.items():
-                notes.value(f"depth_link_{word}", metric,
-                            timing.percentile(said["sync_ms"], percent), **workload,
-                            parameters=seen)
-            notes.value(f"depth_link_{word}", "mb_s", used, **workload, parameters=seen)
+        sync_beside_async(notes, device, "depth_link", tuple(ROUNDS), repeats, quick)
+
+
+@contextmanager
+def claimed(lower: Host) -> Iterator[Host]:
+    """Yields the upper host of a disk that smq_conv has claimed."""
+    address = os.path.basename(os.path.realpath(lower.device))
+    write(CONV / "claim", address)
+    try:
+        sysfs = wait_for("the upper host", lambda: devices.hosts("smq_conv")).pop()
+        upper = Host(lower.folder, sysfs, devices.scsi_disks(sysfs, 1)[0])
+        wait_for(upper.disk, lambda: (upper.queue.parent / "bdi").exists())
+        yield upper
+        upper.choose("direct")
+    finally:
+        wait_for("release", lambda: _release(address))
+
+
+def _release(address: str) -> bool:
+    """Releases a disk, unless a program that examines it still has it open."""
+    try:
+        (CONV / "release").write_text(address, encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def conv(notes: Notes, repeats: int, quick: bool) -> None:
+    """Measures the same device, claimed."""
+    devices.modprobe("smq_conv")
+    with host("conv", 224, hw_queues=1, depth=DEPTH) as device:
+        device.model(bytes_per_sec=TEN)
+        with claimed(device) as upper:
+            sync_beside_async(notes, upper, "depth_conv", ("direct", "again", "prio", "wbt"),
+                              repeats, quick)
 
 
 def lanes(notes: Notes, repeats: int, quick: bool) -> None:
@@ -69,5 +116,5 @@ def lanes(notes: Notes, repeats: int, quick: bool) -> None:
 def measure(notes: Notes, repeats: int, quick: bool) -> None:
     """Measures all cases."""
     unthrottled()
-    for case in (link, lanes):
+    for case in (link, conv, lanes):
         case(notes, repeats, quick)

@@ -223,6 +223,8 @@ def _depth(taken: FigureSet) -> Iterator[Table]:
         return f"{_times(rate)} direct's rate, once the depth is learned."
     yield from _table(taken, "depth", "A slow device that takes 128 commands: write and fsync",
                       ("depth_link",), (*LATENCIES, "mb_s"), link)
+    yield from _table(taken, "depth", "The same, claimed by smq_conv", ("depth_conv",),
+                      (*LATENCIES, "mb_s"), _always("The upper host's policy holds."))
     yield from _table(taken, "depth", "A device that needs 64 commands", ("depth_lanes",),
                       ("iops",), lanes)
 

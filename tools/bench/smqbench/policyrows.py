@@ -66,6 +66,9 @@ POLICY_ROWS = {
         "512 KiB, one syncer",
         {"wbt": "direct, wbt", "deadline": "direct, mq-deadline", "kyber": "direct, kyber",
          "bfq": "direct, bfq"}),
+    "depth_conv": PolicyRows(
+        "prio", "the same, claimed by smq_conv", "the same disk, claimed; the policy is that of "
+        "the upper host", {"wbt": "direct, wbt"}),
     "depth_lanes": PolicyRows(
         "prio", "64 commands at once, 10 ms each", "smq_ram depth=128 model/service_ns=10000000: "
         "reads, QD64 one by one"),
