@@ -190,10 +190,14 @@ def test_counts_are_right_if_commands_are_sent_again_by_other_cpus(disk, opts, o
         set_param("every_nth", 7)
         try:
             with starts() as seen:
-                fio(disk.sd, rw="read", bs=4096, ioengine="libaio", iodepth=8, numjobs=4,
-                    size="2m", offset_increment="4m", cpus_allowed="0-3",
-                    cpus_allowed_policy="split")
-                sent, elsewhere = seen()
+                # On a busy machine few commands are sent again by another CPU.
+                for _ in range(4):
+                    fio(disk.sd, rw="read", bs=4096, ioengine="libaio", iodepth=8, numjobs=4,
+                        size="2m", offset_increment="4m", cpus_allowed="0-3",
+                        cpus_allowed_policy="split")
+                    sent, elsewhere = seen()
+                    if elsewhere >= 20:
+                        break
         finally:
             set_param("every_nth", 0)
             set_param("opts", 0)
