@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Takes the results of the commands, in the order of the file. */
+#include <err.h>
 #include <errno.h>
 
 #include "timed.h"
@@ -112,7 +113,11 @@ static void take(struct timed *t, struct chunk *c, unsigned int nth)
 	flight_remove_until(&t->flight, l->plan->opt.mode == PLAN_TIME &&
 			    !run->stop_when.in_flight ? e->due : r.issued);
 	note_issue(t, c, ref, e->due, r.issued, t->flight.nr);
-	flight_add(&t->flight, (struct flight_end){ r.ended });
+	if (!flight_add(&t->flight, (struct flight_end){ r.ended })) {
+		warnx("no memory for the commands in flight");
+		run->lost = true;
+		atomic_store(&run->stop, true);
+	}
 	rq.submit_ns = t->start_ns + r.issued;
 	rq.out = outcome_of(&r);
 	worker_count(t->w, &rq, t->start_ns + r.ended);

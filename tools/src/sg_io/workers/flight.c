@@ -6,14 +6,15 @@
 bool flight_add(struct flight *f, struct flight_end end)
 {
 	struct flight_end *bigger;
-	size_t at, up;
+	size_t at, up, room;
 
 	if (f->nr == f->room) {
-		f->room = f->room ? 2 * f->room : 1024;
-		bigger = realloc(f->ends, f->room * sizeof(*bigger));
+		room = f->room ? 2 * f->room : 1024;
+		bigger = realloc(f->ends, room * sizeof(*bigger));
 		if (!bigger)
 			return false;
 		f->ends = bigger;
+		f->room = room;
 	}
 	for (at = f->nr++; at; at = up) {
 		up = (at - 1) / 2;

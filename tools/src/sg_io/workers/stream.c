@@ -77,7 +77,7 @@ static void add_conflicts(struct stream *s, unsigned int lane, __u32 cmd)
 static bool note_end(struct stream *s, struct flight_end end)
 {
 	struct flight_end *bigger;
-	unsigned int i, kept = 0;
+	unsigned int i, kept = 0, room;
 
 	if (end.cmd >= s->latest) {
 		s->latest = end.cmd + 1;
@@ -88,11 +88,12 @@ static bool note_end(struct stream *s, struct flight_end end)
 		s->nr_recent = kept;
 	}
 	if (s->nr_recent == s->room) {
-		s->room = s->room ? 2 * s->room : 64;
-		bigger = realloc(s->recent, s->room * sizeof(*bigger));
+		room = s->room ? 2 * s->room : 64;
+		bigger = realloc(s->recent, room * sizeof(*bigger));
 		if (!bigger)
 			return false;
 		s->recent = bigger;
+		s->room = room;
 	}
 	s->recent[s->nr_recent++] = end;
 	return true;
