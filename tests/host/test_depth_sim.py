@@ -24,10 +24,10 @@ NR = 1000
 def build(name, flags, old="", new=""):
     """Builds the simulation. @old and @new plant a mistake into the header."""
     OUT.mkdir(parents=True, exist_ok=True)
-    header = (TOP / HEADER).read_text(encoding="ascii")
+    header = (TOP / HEADER).read_text(encoding="ascii").expandtabs(4)
     assert not old or header.count(old) == 1, old
     (OUT / f"{name}.h").write_text(header.replace(old, new) if old else header, encoding="ascii")
-    source = (HERE / "depth_sim.c").read_text(encoding="ascii")
+    source = (HERE / "depth_sim.c").read_text(encoding="ascii").expandtabs(4)
     source = source.replace(f"../../{HEADER}", f"{name}.h")
     (OUT / f"{name}.c").write_text(source, encoding="ascii")
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", *flags, "-o", OUT / name,
@@ -139,49 +139,49 @@ def check_some(program):
 # Mistakes: text to replace, its replacement, and the check that fails.
 PLANTED = {
     "doubling never ends": ("""
-		l->doubling = false;
-		l->votes = 0;
-		return;
+        l->doubling = false;
+        l->votes = 0;
+        return;
 """, """
-		l->votes = 0;
-		return;
+        l->votes = 0;
+        return;
 """, check_queue),
     "the depth does not grow": ("""
-	l->depth = need < l->try ? need : l->try;
+    l->depth = need < l->try ? need : l->try;
 """, "", check_lanes),
     "a smaller depth is never tried": ("""
-		to = smq_learn_within(bounds, smq_learn_smaller(l));
+        to = smq_learn_within(bounds, smq_learn_smaller(l));
 """, "", check_some),
     "a smaller depth is always as good": ("""
-	if (need < l->depth) {
+    if (need < l->depth) {
 """, """
-	need = l->try;
-	if (need < l->depth) {
+    need = l->try;
+    if (need < l->depth) {
 """, check_some),
     "begin and end are single commands": ("""
-	if (l->limit >= SMQ_LEARN_MARKS)
-		return SMQ_LEARN_MARKS;
-	return l->doubling ? 1 : l->limit;
+    if (l->limit >= SMQ_LEARN_MARKS)
+        return SMQ_LEARN_MARKS;
+    return l->doubling ? 1 : l->limit;
 """, """
-	return 1 + 0 * l->limit;
+    return 1 + 0 * l->limit;
 """, check_some),
     "no margin": ("""
-		(round_up ? one - 1 : one / 2)) / one;
+        (round_up ? one - 1 : one / 2)) / one;
 """, """
-		0 * round_up) / one * SMQ_LEARN_PARTS / SMQ_LEARN_PARTS_TAKEN;
+        0 * round_up) / one * SMQ_LEARN_PARTS / SMQ_LEARN_PARTS_TAKEN;
 """, check_some),
     "a try counts only if commands wait": ("""
-	if (inflight < l->limit && inflight < l->depth)
+    if (inflight < l->limit && inflight < l->depth)
 """, """
-	if (inflight < l->limit)
+    if (inflight < l->limit)
 """, check_few),
     "too few commands are not noticed": ("""
-		l->spare = true;
+        l->spare = true;
 """, """
-		l->spare = false;
+        l->spare = false;
 """, check_bursts),
     "windows that are cut short do not count": ("""
-		l->depth = smq_learn_larger(l);
+        l->depth = smq_learn_larger(l);
 """, "", check_bursts),
 }
 
