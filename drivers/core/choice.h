@@ -26,7 +26,8 @@ struct smq_lun_core;
  * @looking: a look is under way: commands go through the policy until @look_end, to find out
  *	whether it has something to do
  * @look_end: when the look ends, in jiffies
- * @queued_at_look: how many commands had been queued when the last look ended
+ * @queued_at_look: how many commands had been queued when the last look ended, or the last
+ *	comparison began
  * @comparing: the policy is being compared with "direct"
  * @slower: the last comparison found it slower; until the next look the host runs as "direct"
  * @compare: the comparison, or the last one

@@ -199,48 +199,49 @@ void smq_depth_learn_begin(struct smq_depth *depth, const struct smq_policy *pol
 /*
  * Measures how fast the device is. If it serves all commands that it takes within
  * SMQ_DEPTH_FAST_NS, no command waits for long in it, and holding commands would cost more than it
- * gains.
+ * gains. Returns whether the device was just found to be fast.
  */
-static void smq_depth_pace(struct smq_depth *depth, struct smq_policy *policy, unsigned int cmds,
-			   u64 now)
+static bool smq_depth_pace(struct smq_depth *depth, unsigned int cmds, u64 now)
 {
 	unsigned int nr = cmds - depth->pace_from;
+	u64 ns = now - depth->pace_at;
+	bool first = !depth->pace_at;
 
 	lockdep_assert_held(&depth->lock);
-	if (depth->pace_at && nr < SMQ_DEPTH_PACE)
-		return;
-	if (depth->pace_at) {
-		depth->fast = (now - depth->pace_at) * READ_ONCE(depth->max) <
-			      (u64)nr * SMQ_DEPTH_FAST_NS;
-		if (depth->fast)
-			smq_use_fast(policy->host);
-	}
+	if (!first && nr < SMQ_DEPTH_PACE)
+		return false;
 	depth->pace_at = now;
 	depth->pace_from = cmds;
+	if (first)
+		return false;
+	depth->fast = ns * READ_ONCE(depth->max) < (u64)nr * SMQ_DEPTH_FAST_NS;
+	return depth->fast;
 }
 
 /*
  * Called for a completed command if smq_learn_is_due(). If another CPU has the lock, one of the
  * next commands does this. @policy: what the command went through, perhaps no longer the LUN's.
- * @done: commands completed so far. Context: any, inside an RCU read-side section.
+ * @done: commands completed so far. Returns whether the device was just found to be fast. Context:
+ * any, inside an RCU read-side section.
  */
-void smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 done)
+bool smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 done)
 {
 	struct smq_lun_core *core = container_of(depth, struct smq_lun_core, depth);
 	const struct smq_policy_lun *lun;
 	struct smq_learn_bounds bounds;
 	unsigned long flags;
 	unsigned int limit;
+	bool fast = false;
 	u64 now;
 
 	if (!spin_trylock_irqsave(&depth->lock, flags))
-		return;
+		return false;
 	/* Under the lock: smq_depth_learn_begin() comes after the LUN has lost its old policy. */
 	lun = rcu_dereference(core->policy);
 	if (!lun || lun->policy != policy || !smq_learn_is_due(done, depth->learn.due))
 		goto out;
 	now = ktime_get_ns();
-	smq_depth_pace(depth, policy, smq_learn_cmds(done), now);
+	fast = smq_depth_pace(depth, smq_learn_cmds(done), now);
 	if (depth->fast || !policy->ops->learns(policy, &bounds.least, &bounds.most)) {
 		WRITE_ONCE(depth->learn.due, smq_learn_cmds(done) + SMQ_DEPTH_PACE);
 		limit = SMQ_DEPTH_UNLIMITED;
@@ -255,6 +256,7 @@ void smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 don
 		WRITE_ONCE(depth->limit, limit);
 out:
 	spin_unlock_irqrestore(&depth->lock, flags);
+	return fast;
 }
 
 /*

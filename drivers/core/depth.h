@@ -121,16 +121,19 @@ void smq_depth_full(struct smq_depth *depth, unsigned int inflight);
 void smq_depth_good(struct smq_depth *depth, struct scsi_device *sdev);
 void smq_depth_credit(struct smq_depth *depth, struct smq_cmd *cmd);
 void smq_depth_learn_begin(struct smq_depth *depth, const struct smq_policy *policy);
-void smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 done);
+bool smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 done);
 
-/* Counts a completed command. Called before smq_depth_put(). Context: any. */
-static inline void smq_depth_completed(struct smq_depth *depth, struct smq_policy *policy,
+/*
+ * Counts a completed command. Called before smq_depth_put(). Returns whether the device was just
+ * found to be fast. Context: any.
+ */
+static inline bool smq_depth_completed(struct smq_depth *depth, struct smq_policy *policy,
 				       unsigned int bytes)
 {
 	u64 done = atomic64_add_return(SMQ_LEARN_ONE + (bytes >> SECTOR_SHIFT), &depth->done);
 
-	if (unlikely(smq_learn_is_due(done, READ_ONCE(depth->learn.due))))
-		smq_depth_learn(depth, policy, done);
+	return unlikely(smq_learn_is_due(done, READ_ONCE(depth->learn.due))) &&
+	       smq_depth_learn(depth, policy, done);
 }
 
 unsigned int smq_depth_inner(int depth);

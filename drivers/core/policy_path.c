@@ -187,8 +187,9 @@ static bool smq_policy_done_counted(struct smq_cmd *cmd)
 
 	if (likely(!scmd->result)) {
 		smq_depth_good(depth, scmd->device);
-		if (seen->policy->ops->learns)
-			smq_depth_completed(depth, seen->policy, scsi_bufflen(scmd));
+		if (seen->policy->ops->learns &&
+		    smq_depth_completed(depth, seen->policy, scsi_bufflen(scmd)))
+			smq_use_fast(seen->policy->host);
 	} else if (scmd->result == SAM_STAT_TASK_SET_FULL && smq_host_holds(cmd->hwq->host)) {
 		seen->flags &= ~SMQ_SEEN_COUNTED;
 		smq_depth_full(depth, atomic_dec_return(&depth->inflight));

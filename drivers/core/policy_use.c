@@ -116,11 +116,13 @@ static unsigned long smq_use_compare(struct smq_host *host, struct smq_policy *p
 
 /*
  * Makes the policy effective, raises the advertised depth for a policy that holds commands, and
- * begins a comparison. Returns the time until the next check, in jiffies.
+ * begins a comparison, unless the host got no commands since the last one. Returns the time until
+ * the next check, in jiffies.
  */
 static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_policy *policy)
 {
 	struct smq_choice *choice = &host->core->choice;
+	u64 queued;
 
 	choice->looking = false;
 	WRITE_ONCE(choice->in_use, true);
@@ -131,8 +133,10 @@ static unsigned long smq_use_when_needed(struct smq_host *host, struct smq_polic
 		WRITE_ONCE(choice->last_full, jiffies);
 		return SMQ_USE_RETRY;
 	}
-	if (!policy->ops->pass)
+	queued = smq_use_count(host).queued;
+	if (!policy->ops->pass || queued == choice->queued_at_look)
 		return SMQ_POLICY_IDLE;
+	choice->queued_at_look = queued;
 	choice->compare = (struct smq_compare) {};
 	choice->comparing = true;
 	return smq_use_compare(host, policy);

@@ -4,7 +4,6 @@
  * one CPU at a time rings the doorbell, also for the commands of CPUs that come meanwhile.
  * bucket_choice.h has the protocol.
  */
-#include <linux/cache.h>
 #include <linux/seq_file.h>
 
 #include "bucket_choice.h"
@@ -29,13 +28,13 @@ struct bucket_knobs {
  * @hwq: the hardware queue
  * @knobs: the host's settings
  *
- * The areas of two hardware queues do not share a cache line.
+ * The layer gives each hardware queue cache lines of its own.
  */
 struct bucket_hwq {
 	struct smq_bucket choice;
 	struct smq_hwq *hwq;
 	const struct bucket_knobs *knobs;
-} ____cacheline_aligned_in_smp;
+};
 
 /**
  * struct bucket_host - a host

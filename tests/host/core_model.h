@@ -14,10 +14,11 @@ static struct explore_rcu *explore_rcu(void)
 }
 
 /* The layer learns: with each completion another depth than before. */
-static void smq_depth_completed(struct smq_depth *depth, struct smq_policy *policy,
+static bool smq_depth_completed(struct smq_depth *depth, struct smq_policy *policy,
 				unsigned int bytes)
 {
 	WRITE_ONCE(depth->limit, READ_ONCE(depth->limit) == 1 ? set.depth : 1);
+	return false;
 }
 
 static int number(const struct smq_cmd *cmd)
@@ -127,6 +128,7 @@ static void look_at_mark(void)
 #define smq_count_refusal(hwq, st)	((void)(st))
 #define smq_depth_credit(depth, cmd)	((void)0)
 #define smq_policy_found_use(host)	((void)(host))
+#define smq_use_fast(host)		((void)(host))
 #define smq_wait_count_full(hwq)		((void)(hwq))
 #define smq_wait_was_full(cmd)	false
 #define smq_lld_commit(lld, hwq)	lld_commit(hwq)
