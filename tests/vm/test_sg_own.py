@@ -140,14 +140,17 @@ def test_slow_command_in_flight_delays_only_the_creation():
         lun, = host.luns()
         left_alone(lun)
         path = smqsg.node(lun)
-        host_dir.set("model/service_ns", 4 * SECOND)
-        reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
-                              "iflag=direct")
         inflight = lun.queue.parent / "inflight"
-        wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
-        host_dir.set("model/service_ns", 0)
-        with waits_on(lun.sd, path="read", ms=1500) as job, SlotFile(path) as file, \
-                calls("", "blk_freeze_queue_start") as freezes:
+        # What takes long on a busy machine comes before the slow command.
+        with ExitStack() as stack:
+            file = stack.enter_context(SlotFile(path))
+            freezes = stack.enter_context(calls("", "blk_freeze_queue_start"))
+            host_dir.set("model/service_ns", 4 * SECOND)
+            reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
+                                  "iflag=direct")
+            wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
+            host_dir.set("model/service_ns", 0)
+            job = stack.enter_context(waits_on(lun.sd, path="read", ms=1500))
             assert file.setup(slots=COMMANDS) == 0 and not exists(path)
             assert file.lend(0, Memory(PAGE)) == 0
             for _ in range(30):

@@ -17,7 +17,8 @@ from kit import smqsg
 from kit.host import (Lun, ModuleError, loaded, run, under_way, unload,
                       wait_for)
 from kit.memory import PAGE, Memory
-from kit.pool import fill_pool, filled, idle_requests, most_idle, on_cpus, pool_share
+from kit.pool import (fill_pool, filled, idle_requests, most_idle, on_cpus, pool_share,
+                      wait_own_queue)
 from kit.probe import calls
 from kit.quiesce import quiescer, set_state
 from kit.ramdir import ram_host
@@ -140,6 +141,7 @@ def beside_idle(host, need: Need, idle: bool, turn: int) -> tuple[float, int]:
     lun = ready(host)
     path = smqsg.node(lun)
     with pool_share(path, 100 if idle else 0), opened(path, SLOTS) as file:
+        wait_own_queue(path)
         with on_cpus({CPU}):
             for _ in range(2):
                 assert file.run(range(SLOTS)) == (0, 0)

@@ -60,6 +60,18 @@ def timeouts(lun: Lun) -> int:
 
 
 @contextmanager
+def _all_in_flight(lun: Lun):
+    """During the block the policy prio of an attached host does not learn the LUN's depth: a device
+    that is not slow ends its commands too early for a timeout if it gets few at a time."""
+    learn = conv.host_of(lun).sysfs / "smq_prio/learn"
+    conv.write(learn, 0)
+    try:
+        yield
+    finally:
+        conv.write(learn, 1)
+
+
+@contextmanager
 def timeout(lun: Lun, milliseconds: int):
     """Sets the timeout of the disk's commands during the block, and lets sd retry them without
     limit: with a short timeout a command may time out more often than sd's default of five retries
@@ -137,7 +149,8 @@ class Storage:
         """Makes commands time out, if the row has aborts. I/O must continue."""
         before, writes = timeouts(lower), self.device.writes
         if self.device.aborts:
-            with self.attached.slow(), timeout(lun, SHORT_MS):
+            with self.attached.slow(), timeout(lun, SHORT_MS), (
+                    _all_in_flight(lun) if variant == "attached" else nullcontext()):
                 wait_for("timeouts", lambda: lanes.go(LANES_SECONDS, writing=writes) and
                          timeouts(lower) > before, 20)
             self._did.append("aborts")

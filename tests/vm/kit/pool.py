@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from . import smqsg
-from .host import Lun
+from .host import Lun, wait_for
 from .slots import URING_RUN, SlotFile, run_of
 from .slowdisk import opened
 from .uring import Ring
@@ -20,6 +20,12 @@ SHORT = 32
 def idle_requests(path: str) -> int:
     """The number of requests that the commands in a node's pools keep."""
     return smqsg.attr(path, "pool")
+
+
+def wait_own_queue(path: str) -> None:
+    """Waits until a node has the queue whose requests are kept. If the first try to create it took
+    too long, it is created later."""
+    wait_for("an own queue", lambda: smqsg.attr(path, "own_queue_exists"))
 
 
 def most_idle(tags: int) -> int:
@@ -62,6 +68,7 @@ def fill_pool(file: SlotFile, slots: int) -> None:
     """Runs slots 0 to @slots - 1 twice as a batch, the second time with idle requests. Run it on
     one CPU."""
     assert slots <= SHORT
+    wait_own_queue(file.path)
     for _ in range(2):
         assert file.run(range(slots)) == (0, 0)
         # Commands that ran before, alone or on another CPU, may have left more.
