@@ -6,7 +6,7 @@ import random
 import pytest
 from sg_io_build import binary, part, run
 
-PARTS = ("recording/recording.c", "cmdfile/opcodes.c", "cmdfile/cdb.c", "workers/hist.c")
+PARTS = ("recording/recording.c", "util.c", "cmdfile/opcodes.c", "cmdfile/cdb.c", "workers/hist.c")
 TUR = "000000000000"
 
 

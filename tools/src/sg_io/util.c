@@ -130,6 +130,22 @@ double option_seconds(struct argp_state *state, const char *option, const char *
 	return max;
 }
 
+bool array_make_room(void *array, size_t size, size_t nr, size_t *room)
+{
+	size_t more = *room ? 2 * *room : 64;
+	void *bigger;
+
+	if (nr < *room)
+		return true;
+	memcpy(&bigger, array, sizeof(bigger));
+	bigger = reallocarray(bigger, more, size);
+	if (!bigger)
+		return false;
+	memcpy(array, &bigger, sizeof(bigger));
+	*room = more;
+	return true;
+}
+
 void *shared_alloc(size_t bytes)
 {
 	void *mem = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -5,6 +5,7 @@
 
 #include <argp.h>
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
@@ -71,6 +72,13 @@ static inline __u64 prng_below(__u64 *state, __u64 n)
 {
 	return (__uint128_t)prng_next(state) * n >> 64;
 }
+
+/*
+ * Makes room for one more element in an array that has @nr, by doubling it when it is full. @array: a
+ * pointer to the pointer to its first element; @size: bytes of an element; @room: elements that fit,
+ * 0 at first. Return: false without memory; the array is then as before.
+ */
+bool array_make_room(void *array, size_t size, size_t nr, size_t *room);
 
 /* Zeroed memory, shared with processes that this one starts later; NULL if there is none. */
 void *shared_alloc(size_t bytes);

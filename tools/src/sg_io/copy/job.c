@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "copy.h"
+#include "util.h"
 
 #define TRIES		3
 #define WAIT_NS		1000000		/* on one device, while the other may end commands too */
@@ -108,23 +109,17 @@ static void note_failure(struct copy_job *job, const struct place *p,
 static void add_difference(struct copy *c, __u64 lba)
 {
 	struct copy_difference *d = c->nr_differences ? &c->differences[c->nr_differences - 1] :
-		NULL, *bigger;
-	size_t room;
+		NULL;
 
 	c->differ++;
 	if (d && d->lba + d->blocks == lba) {
 		d->blocks++;
 		return;
 	}
-	if (c->nr_differences == c->room) {
-		room = c->room ? c->room * 2 : 64;
-		bigger = realloc(c->differences, room * sizeof(*bigger));
-		if (!bigger) {
-			c->short_list = true;
-			return;
-		}
-		c->differences = bigger;
-		c->room = room;
+	if (!array_make_room(&c->differences, sizeof(*c->differences), c->nr_differences,
+			     &c->room)) {
+		c->short_list = true;
+		return;
 	}
 	c->differences[c->nr_differences++] = (struct copy_difference){ .lba = lba, .blocks = 1 };
 }

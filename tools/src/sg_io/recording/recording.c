@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "recording.h"
+#include "util.h"
 
-#define FIRST_ROOM	4096
 #define UNMAP		0x42
 /* Longer chains of commands in flight are cut: they have commands whose end event was lost. */
 #define LONGEST_CHAIN	256
@@ -14,18 +14,10 @@
 bool recording_take(const struct trace_event *event, void *recording)
 {
 	struct recording *r = recording;
-	struct trace_event *bigger;
-	size_t room;
 
-	if (r->nr_events == r->events_room) {
-		room = r->events_room ? r->events_room * 2 : FIRST_ROOM;
-		bigger = realloc(r->events, room * sizeof(*bigger));
-		if (!bigger) {
-			r->no_memory = true;
-			return false;
-		}
-		r->events = bigger;
-		r->events_room = room;
+	if (!array_make_room(&r->events, sizeof(*r->events), r->nr_events, &r->events_room)) {
+		r->no_memory = true;
+		return false;
 	}
 	r->events[r->nr_events++] = *event;
 	return true;
@@ -44,21 +36,14 @@ static bool add_start(struct recording *r, const struct trace_event *e)
 {
 	__u32 *chain = &r->in_flight[(__u32)e->tag % TAG_CHAINS];
 	struct recorded *c;
-	size_t room;
 
 	if (r->nr - r->refused == r->limit || r->nr == UINT_MAX - 1) {
 		r->full = true;
 		return false;
 	}
-	if (r->nr == r->room) {
-		room = r->room ? r->room * 2 : FIRST_ROOM;
-		c = realloc(r->cmds, room * sizeof(*c));
-		if (!c) {
-			r->no_memory = true;
-			return false;
-		}
-		r->cmds = c;
-		r->room = room;
+	if (!array_make_room(&r->cmds, sizeof(*c), r->nr, &r->room)) {
+		r->no_memory = true;
+		return false;
 	}
 	c = &r->cmds[r->nr++];
 	*c = (struct recorded){

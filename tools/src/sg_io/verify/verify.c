@@ -196,8 +196,6 @@ static void add_difference(struct verify *v, __u64 lba, size_t cmd, const __u8 *
 	struct difference next = {
 		.lba = lba, .blocks = 1, .line = v->written.file->cmds[cmd].line, .cmd = cmd,
 	};
-	struct difference *bigger;
-	size_t room;
 	__u32 i;
 
 	v->differ++;
@@ -206,15 +204,9 @@ static void add_difference(struct verify *v, __u64 lba, size_t cmd, const __u8 *
 		d->blocks++;
 		return;
 	}
-	if (v->nr == v->room) {
-		room = v->room ? v->room * 2 : 64;
-		bigger = realloc(v->list, room * sizeof(*bigger));
-		if (!bigger) {
-			v->short_list = true;
-			return;
-		}
-		v->list = bigger;
-		v->room = room;
+	if (!array_make_room(&v->list, sizeof(*v->list), v->nr, &v->room)) {
+		v->short_list = true;
+		return;
 	}
 	for (i = 0; found[i] == expected[i]; i++)
 		;

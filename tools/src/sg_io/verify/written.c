@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "util.h"
 #include "written.h"
 
 #define UNMAP		0x42
@@ -24,20 +25,14 @@ struct build {
 static bool add(struct build *b, __u64 lba, __u64 blocks, size_t cmd, bool known)
 {
 	struct written *w = b->w;
-	struct extent *bigger;
 
 	if (!blocks)
 		return true;
 	if (blocks - 1 > ~0ULL - lba)
 		blocks = ~0ULL - lba + 1;
-	if (w->nr == b->room) {
-		b->room = b->room ? b->room * 2 : 1024;
-		bigger = realloc(w->extents, b->room * sizeof(*bigger));
-		if (!bigger) {
-			warnx("no memory for what %zu commands wrote", cmd);
-			return false;
-		}
-		w->extents = bigger;
+	if (!array_make_room(&w->extents, sizeof(*w->extents), w->nr, &b->room)) {
+		warnx("no memory for what %zu commands wrote", cmd);
+		return false;
 	}
 	w->extents[w->nr++] = (struct extent){
 		.lba = lba, .blocks = blocks, .cmd = cmd, .known = known,

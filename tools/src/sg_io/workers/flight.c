@@ -2,20 +2,14 @@
 #include <stdlib.h>
 
 #include "flight.h"
+#include "util.h"
 
 bool flight_add(struct flight *f, struct flight_end end)
 {
-	struct flight_end *bigger;
-	size_t at, up, room;
+	size_t at, up;
 
-	if (f->nr == f->room) {
-		room = f->room ? 2 * f->room : 1024;
-		bigger = realloc(f->ends, room * sizeof(*bigger));
-		if (!bigger)
-			return false;
-		f->ends = bigger;
-		f->room = room;
-	}
+	if (!array_make_room(&f->ends, sizeof(*f->ends), f->nr, &f->room))
+		return false;
 	for (at = f->nr++; at; at = up) {
 		up = (at - 1) / 2;
 		if (f->ends[up].ns <= end.ns)

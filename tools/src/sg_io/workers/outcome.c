@@ -115,7 +115,7 @@ static bool same_class(const struct outcome_class *a, const struct outcome_class
 static bool add_entry(struct tally *t, const struct tally_entry *add)
 {
 	struct tally_entry *e;
-	unsigned int i, room;
+	unsigned int i;
 
 	for (i = 0; i < t->nr; i++) {
 		e = &t->entries[i];
@@ -128,16 +128,9 @@ static bool add_entry(struct tally *t, const struct tally_entry *add)
 		}
 		return true;
 	}
-	if (t->nr == t->room) {
-		if (t->lent)
-			return false;
-		room = t->room ? t->room * 2 : 16;
-		e = realloc(t->entries, room * sizeof(*e));
-		if (!e)
-			return false;
-		t->entries = e;
-		t->room = room;
-	}
+	if (t->lent ? t->nr == t->room :
+		      !array_make_room(&t->entries, sizeof(*e), t->nr, &t->room))
+		return false;
 	t->entries[t->nr++] = *add;
 	return true;
 }

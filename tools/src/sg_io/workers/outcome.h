@@ -62,7 +62,7 @@ struct tally {
 	__u64 bad;
 	struct tally_entry *entries;
 	unsigned int nr;
-	unsigned int room;
+	size_t room;
 	bool lent;		/* the entries belong to the caller and cannot grow */
 };
 
