@@ -112,7 +112,7 @@ static void details(FILE *file)
 	block_for_each(print_block, file);
 }
 
-static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void translated(struct qemu_plugin_tb *tb)
 {
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs,
 					     QEMU_PLUGIN_CB_NO_REGS,
@@ -144,6 +144,6 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 	}
 	api_init(info);
 	run_init(&ops);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	on_translation(id, translated);
 	return 0;
 }

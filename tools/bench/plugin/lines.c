@@ -243,7 +243,7 @@ static void details(FILE *file)
 	}
 }
 
-static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void translated(struct qemu_plugin_tb *tb)
 {
 	size_t i, n = qemu_plugin_tb_n_insns(tb);
 
@@ -303,6 +303,6 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 	api_init(info);
 	run_init(&ops);
 	pace_init(id);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	on_translation(id, translated);
 	return 0;
 }

@@ -187,7 +187,7 @@ static bool has_lock_prefix(const struct qemu_plugin_insn *insn)
 	return false;
 }
 
-static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+static void translated(struct qemu_plugin_tb *tb)
 {
 	size_t i, n = qemu_plugin_tb_n_insns(tb);
 
@@ -243,6 +243,6 @@ PLUGIN_EXPORT int qemu_plugin_install(qemu_plugin_id_t id,
 	run_init(&ops);
 	if (nr_vcpus > 1)
 		pace_init(id);
-	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	on_translation(id, translated);
 	return 0;
 }

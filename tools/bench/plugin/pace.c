@@ -46,13 +46,13 @@ static void put(uint64_t *clock, uint64_t value)
 	__atomic_store_n(clock, value, __ATOMIC_RELAXED);
 }
 
-static void halted(qemu_plugin_id_t id, unsigned int vcpu)
+static void halted(unsigned int vcpu)
 {
 	if (vcpu < PACED_VCPUS)
 		__atomic_store_n(&paces[vcpu].runs, false, __ATOMIC_SEQ_CST);
 }
 
-static void resumed(qemu_plugin_id_t id, unsigned int vcpu)
+static void resumed(unsigned int vcpu)
 {
 	struct pace *me, *other;
 
@@ -67,8 +67,7 @@ static void resumed(qemu_plugin_id_t id, unsigned int vcpu)
 
 void pace_init(qemu_plugin_id_t id)
 {
-	qemu_plugin_register_vcpu_idle_cb(id, halted);
-	qemu_plugin_register_vcpu_resume_cb(id, resumed);
+	on_idle_and_resume(id, halted, resumed);
 }
 
 void pace_start(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The part of QEMU's TCG plugin API that the plugins use: what the versions 1 (QEMU 4.2) to 6 (QEMU
- * 11.0) have in common. A plugin that is built once runs with all of them; api.c has the
- * difference. Tested with QEMU 7.2 and 10.0. Debian ships no header for it: the prototypes are
- * restated here from the documented interface.
+ * The part of QEMU's TCG plugin API that the plugins use: what the versions 1 (QEMU 4.2) to 7 (QEMU
+ * 11.1) have in common. A plugin that is built once runs with all of them; api.c has the
+ * differences. Tested with QEMU 7.2, 10.0 and 11.1. Debian ships no header for it: the prototypes
+ * are restated here from the documented interface.
  */
 #ifndef SMQ_BENCH_QEMU_PLUGIN_H
 #define SMQ_BENCH_QEMU_PLUGIN_H
@@ -48,17 +48,11 @@ struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_plugin_hwaddr;
 
-typedef void (*qemu_plugin_vcpu_tb_trans_cb_t)(qemu_plugin_id_t id,
-					       struct qemu_plugin_tb *tb);
-typedef void (*qemu_plugin_vcpu_simple_cb_t)(qemu_plugin_id_t id,
-					     unsigned int vcpu);
 typedef void (*qemu_plugin_vcpu_udata_cb_t)(unsigned int vcpu, void *data);
 typedef void (*qemu_plugin_vcpu_mem_cb_t)(unsigned int vcpu,
 					  qemu_plugin_meminfo_t info,
 					  uint64_t vaddr, void *data);
 
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id,
-					   qemu_plugin_vcpu_tb_trans_cb_t cb);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb,
 					  qemu_plugin_vcpu_udata_cb_t cb,
 					  enum qemu_plugin_cb_flags flags,
@@ -71,10 +65,6 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *insn,
 				      qemu_plugin_vcpu_mem_cb_t cb,
 				      enum qemu_plugin_cb_flags flags,
 				      enum qemu_plugin_mem_rw rw, void *data);
-void qemu_plugin_register_vcpu_idle_cb(qemu_plugin_id_t id,
-				       qemu_plugin_vcpu_simple_cb_t cb);
-void qemu_plugin_register_vcpu_resume_cb(qemu_plugin_id_t id,
-					 qemu_plugin_vcpu_simple_cb_t cb);
 
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
@@ -97,10 +87,35 @@ void qemu_plugin_scoreboard_new(void);
 const void *insn_pointer(const struct qemu_plugin_insn *insn) __asm__("qemu_plugin_insn_data");
 size_t insn_copy(const struct qemu_plugin_insn *insn, void *bytes, size_t size)
 	__asm__("qemu_plugin_insn_data");
+/* Three functions, each of the first type before version 7 and of the second from then on. */
+void register_translation_id(qemu_plugin_id_t id,
+			     void (*callback)(qemu_plugin_id_t id, struct qemu_plugin_tb *tb))
+	__asm__("qemu_plugin_register_vcpu_tb_trans_cb");
+void register_translation_data(qemu_plugin_id_t id,
+			       void (*callback)(struct qemu_plugin_tb *tb, void *data), void *data)
+	__asm__("qemu_plugin_register_vcpu_tb_trans_cb");
+void register_idle_id(qemu_plugin_id_t id,
+		      void (*callback)(qemu_plugin_id_t id, unsigned int vcpu))
+	__asm__("qemu_plugin_register_vcpu_idle_cb");
+void register_idle_data(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t callback, void *data)
+	__asm__("qemu_plugin_register_vcpu_idle_cb");
+void register_resume_id(qemu_plugin_id_t id,
+			void (*callback)(qemu_plugin_id_t id, unsigned int vcpu))
+	__asm__("qemu_plugin_register_vcpu_resume_cb");
+void register_resume_data(qemu_plugin_id_t id, qemu_plugin_vcpu_udata_cb_t callback, void *data)
+	__asm__("qemu_plugin_register_vcpu_resume_cb");
+
+typedef void translation_t(struct qemu_plugin_tb *tb);
+typedef void vcpu_event_t(unsigned int vcpu);
 
 /* api.c: qemu_plugin_install() of each plugin calls this first. */
 void api_init(const qemu_info_t *info);
 /* Copies up to @size bytes of an instruction. Returns how many. */
 size_t insn_bytes(const struct qemu_plugin_insn *insn, uint8_t *bytes, size_t size);
+/* Has QEMU call @callback for each block that it translates. */
+void on_translation(qemu_plugin_id_t id, translation_t *callback);
+/* Has QEMU call these when a vCPU halts, and when it goes on. */
+void on_idle_and_resume(qemu_plugin_id_t id, vcpu_event_t *idle_callback,
+			vcpu_event_t *resume_callback);
 
 #endif /* SMQ_BENCH_QEMU_PLUGIN_H */
