@@ -34,7 +34,7 @@ def _deps(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["install", "line", "missing"])
-@pytest.mark.parametrize("groups", [["biuld"], ["dkms", "biuld"], ["biuld", "dkms"], [""]])
+@pytest.mark.parametrize("groups", [["builder"], ["dkms", "builder"], ["builder", "dkms"], [""]])
 def test_unknown_group_is_refused(deps, command, groups):
     done, calls = deps(command, *groups)
     wrong = next(group for group in groups if group != "dkms")

@@ -162,7 +162,7 @@ def _check_types(figure: Figure) -> None:
     for one in fields(figure):
         value = getattr(figure, one.name)
         kinds = get_args(one.type) if isinstance(one.type, UnionType) else [one.type]
-        plain = [get_origin(kind) or kind for kind in kinds]
+        plain: list[Any] = [get_origin(kind) or kind for kind in kinds]
         good = isinstance(value, tuple(plain)) or float in plain and isinstance(value, int)
         if bool not in plain and isinstance(value, bool):
             good = False

@@ -31,7 +31,8 @@ def _markdown() -> ModuleType:
         import markdown
     except ImportError as error:
         raise BenchError(f"{error}; as root: apt-get install python3-markdown") from error
-    return markdown
+    module: ModuleType = markdown
+    return module
 
 
 def need() -> None:

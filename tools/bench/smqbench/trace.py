@@ -39,7 +39,7 @@ class Column:
         """Returns a part with its share, as text."""
         if part in self.parts:
             value = self.parts[part]
-            return f"{value:.{self.unit == 'us':d}f} ({100 * value / self.total():.1f} %)"
+            return f"{value:.{int(self.unit == 'us')}f} ({100 * value / self.total():.1f} %)"
         if self.both is None:
             return ""
         together = f"{self.both:.0f} ({100 * self.both / self.total():.1f} %)"
@@ -74,7 +74,7 @@ def lines(taken: FigureSet, table: Callable[[Sequence[Sequence[str]]], list[str]
     found = columns(taken)
     rows = [["one read, QD1", *(one.title for one in found)]]
     rows += [[part, *(one.cell(part) for one in found)] for part in PARTS]
-    rows.append(["all", *(f"{one.total():.{one.unit == 'us':d}f}" for one in found)])
+    rows.append(["all", *(f"{one.total():.{int(one.unit == 'us')}f}" for one in found)])
     ours = found[2:]
     shares = "; ".join(f"{100 * one.parts[DRIVER] / one.total():.1f} % in "
                        f"{one.title.removesuffix(', insn')}" for one in ours)

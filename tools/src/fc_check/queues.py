@@ -50,6 +50,10 @@ def _mpt3sas(host: Host) -> tuple[str, list[str]]:
     return "", []
 
 
+def _unknown(_host: Host) -> tuple[str, list[str]]:
+    return "", []
+
+
 REASONS = {"qla2xxx": _qla2xxx, "lpfc": _lpfc, "mpt3sas": _mpt3sas}
 
 
@@ -58,7 +62,7 @@ def hardware_queues(host: Host) -> Iterator[Finding]:
     queues, cpus = host.number("nr_hw_queues"), len(host.sysfs.cpus())
     if not queues or queues >= cpus:
         return
-    reason, commands = REASONS.get(host.driver, lambda host: ("", []))(host)
+    reason, commands = REASONS.get(host.driver, _unknown)(host)
     found = f"{queues} hardware queue{'s' * (queues > 1)} for {cpus} CPUs"
     if reason:
         yield Finding("hardware-queues", WARNING, [host.name], f"{found}: {reason}",
