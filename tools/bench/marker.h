@@ -20,7 +20,7 @@
 #ifdef __x86_64__
 #define marker(op)							\
 	({								\
-		asm volatile(".byte 0x0f, 0x1f, 0x80, %c0, 'S, 'M, 'Q"	\
+		asm volatile(".byte 0x0f, 0x1f, 0x80, %c0, 0x53, 0x4d, 0x51" \
 			     : : "i" (op) : "memory");			\
 	})
 #else
