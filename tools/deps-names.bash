@@ -12,7 +12,7 @@ declare -A dnf=(
 	[libtracefs-dev]=libtracefs-devel [liburing-dev]=liburing-devel
 	[linux-headers-amd64]=kernel-devel [linux-image-amd64]=kernel-core [mount]=util-linux
 	[mypy]=python3-mypy [pkg-config]=pkgconf-pkg-config [pycodestyle]=python3-pycodestyle
-	[pyflakes3]=python3-pyflakes [qemu-system-arm]=qemu-system-aarch64-core
+	[procps]=procps-ng [pyflakes3]=python3-pyflakes [qemu-system-arm]=qemu-system-aarch64-core
 	[qemu-system-x86]=qemu-system-x86-core [sg3-utils]=sg3_utils [shellcheck]=ShellCheck
 	[udev]=systemd-udev [xz-utils]=xz
 )
@@ -33,14 +33,15 @@ declare -A pacman=(
 	[libjson-c-dev]=json-c [libncurses-dev]=ncurses [libsgutils2-dev]=sg3_utils
 	[libtraceevent-dev]=libtraceevent [libtracefs-dev]=libtracefs [liburing-dev]=liburing
 	[linux-headers-amd64]=linux-headers [linux-image-amd64]=linux [mount]=util-linux
-	[pkg-config]=pkgconf [pycodestyle]=python-pycodestyle [pyflakes3]=python-pyflakes
+	[pkg-config]=pkgconf [procps]=procps-ng [pycodestyle]=python-pycodestyle
+	[pyflakes3]=python-pyflakes
 	[python3]=python [python3-markdown]=python-markdown [python3-matplotlib]=python-matplotlib
 	[python3-pytest]=python-pytest [qemu-system-arm]=qemu-system-aarch64 [sg3-utils]=sg3_utils
 	[udev]=systemd [xz-utils]=xz
 )
 # Names that are known to be the same everywhere.
 same=" bc bison bpftool clang codespell cpio e2fsprogs fio flex gcc git kmod make mandoc patch perl
-python3 python3-markdown python3-matplotlib python3-pytest smartmontools sparse systemd util-linux
-zstd "
+procps python3 python3-markdown python3-matplotlib python3-pytest smartmontools sparse systemd
+util-linux zstd "
 # What these are for works on Debian only.
 debian_only=" linux-source-6.1 linux-source-6.12 debian-archive-keyring dpkg-dev mmdebstrap "
