@@ -374,10 +374,10 @@ def test_steps_are_selected_by_area_and_pattern():
     steps = plan.steps(TOP, plan.KERNELS, False)
     slow = plan.chosen(steps, ["slow"])
     assert [str(step) for step in slow] == [
-        "slow/arm64", "slow/arm64_build", "slow/arm64_pages", "slow/boot_root", "slow/debian13",
-        "slow/dkms_chroot", "slow/fio_machines", "slow/kernel_source", "slow/packages_bookworm",
-        "slow/packages_trixie", "slow/states", "slow/suites_bookworm", "slow/suites_sid",
-        "slow/suites_trixie", "slow/matrix_more on 6.1", "slow/multipath on 6.1",
+        "slow/arm64", "slow/arm64_build", "slow/arm64_pages", "slow/boot_root", "slow/clang",
+        "slow/debian13", "slow/dkms_chroot", "slow/fio_machines", "slow/kernel_source",
+        "slow/packages_bookworm", "slow/packages_trixie", "slow/states", "slow/suites_bookworm",
+        "slow/suites_sid", "slow/suites_trixie", "slow/matrix_more on 6.1", "slow/multipath on 6.1",
         "slow/target_configs on 6.1", "slow/vhost on 6.1"]
     assert [str(step) for step in plan.chosen(steps, ["proof"])] == ["proof/litmus"]
     default = plan.chosen(steps, [])

@@ -116,7 +116,7 @@ EXPECTED = {
     "proof": 40,
     "slow/target_configs": 150, "slow/states": 180, "slow/vhost": 250, "slow/multipath": 220,
     "slow/matrix_more": 300, "slow/boot_root": 350, "slow/kernel_source": 20,
-    "slow/fio_machines": 30,
+    "slow/fio_machines": 30, "slow/clang": 500,
     "slow/arm64": 550, "slow/arm64_pages": 600, "slow/arm64_build": 150, "slow/debian13": 900,
     "slow/packages_bookworm": 700, "slow/packages_trixie": 700, "slow/dkms_chroot": 500,
     "host/vm": 280, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,

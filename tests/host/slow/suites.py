@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The modules are built for every headers package that suites of Debian serve. One test file for
-each system calls check(): needs root, mmdebstrap, and access to Debian's archive."""
+each system, and one for clang, calls check(): needs root, mmdebstrap, and access to Debian's
+archive."""
 import os
 import shutil
 import subprocess
@@ -12,14 +13,14 @@ from chroot import TOP
 LIMIT = 3600
 
 
-def check(system, capsys):
-    """Builds, and prints which kernels were built. A kernel of a newer series than this project
-    knows may fail: the test is skipped then, and says so."""
+def check(capsys, *words):
+    """Builds with these arguments, and prints which kernels were built. A kernel of a newer series
+    than this project knows may fail: the test is skipped then, and says so."""
     if os.geteuid():
         pytest.skip("not root")
     if not shutil.which("mmdebstrap"):
         pytest.skip("no mmdebstrap: tools/deps install dkms")
-    done = subprocess.run([TOP / "tools/build-suites", system], stdout=subprocess.PIPE,
+    done = subprocess.run([TOP / "tools/build-suites", *words], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, check=False, timeout=LIMIT)
     with capsys.disabled():
         print(f"\n{done.stdout}")

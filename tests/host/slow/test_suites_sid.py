@@ -4,4 +4,4 @@ import suites
 
 
 def test_every_headers_package_is_compiled_against(capsys):
-    suites.check("sid", capsys)
+    suites.check(capsys, "sid")

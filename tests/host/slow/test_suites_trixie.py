@@ -4,4 +4,4 @@ import suites
 
 
 def test_every_headers_package_is_compiled_against(capsys):
-    suites.check("trixie", capsys)
+    suites.check(capsys, "trixie")
