@@ -41,7 +41,7 @@ def part(name, *sources, libsmq=(), sanitize=SANITIZE):
          "-Wno-missing-field-initializers", *sanitize, f"-I{SRC}", f"-I{LIBSMQ}",
          f"-I{ROOT}/include/uapi", "-o", new, HERE / f"{name}.c",
          *(SRC / s for s in sources), *(LIBSMQ / s for s in libsmq),
-         "-luring", "-lsgutils2", "-ljson-c"],
+         "-luring", "-lsgutils2", "-ljson-c", "-lm"],
         check=True, timeout=TIMEOUT)
     # The atomic rename is needed because another test file may build or run the same program.
     new.replace(out)

@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 	malloc_trim(0);
 	/* What a replay writes while it runs. */
 	for (i = 0; i < file.nr; i++)
-		plan_ended(plan, i);
+		plan_ended(plan, i, 0);
 	now = resident();
 	getrusage(RUSAGE_SELF, &usage);
 	printf("%zu %.1f %.1f %.2f\n", file.nr, (now - base) / file.nr,

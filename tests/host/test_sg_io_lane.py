@@ -12,6 +12,7 @@ def test_refused_commands_are_sent_again(commands, depth, room, targets, passes)
     """Each command ends exactly once in each pass, on its device, and counts as overtaken at most
     once."""
     program = part("sg_io_lane", "workers/lane.c", "workers/plan.c", "workers/flight.c",
+                   "workers/level.c",
                    "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
                    "workers/log_ring.c",
                    *COMMAND_FILE,

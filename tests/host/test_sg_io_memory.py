@@ -11,6 +11,7 @@ def test_bytes_of_a_command(mode, commands, devices):
     """The file's data would not fit into the memory allowed for it: it is made when it is sent.
     What finds conflicts, before the first command is sent, takes 32 MiB in a large file."""
     program = part("sg_io_memory", "workers/lane.c", "workers/plan.c", "workers/flight.c",
+                   "workers/level.c",
                    "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
                    "workers/log_ring.c", *COMMAND_FILE,
                    libsmq=("outcome.c", "device.c", "strerror.c"), sanitize=())

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """sg_io replay holds a command exactly while an earlier one that it must wait for has not ended:
 one that uses the same blocks; with --mode depend one that had ended before it. With --mode load it
-admits a command when fewer are in flight than in the recording."""
+admits commands in order."""
 
 import pytest
 from sg_io_build import part, run
 
-PARTS = ("workers/plan.c", "workers/stream.c", "workers/flight.c", "cmdfile/cdb.c", "util.c")
+PARTS = ("workers/plan.c", "workers/stream.c", "workers/flight.c", "workers/level.c",
+         "cmdfile/cdb.c", "util.c")
 
 
 def program():

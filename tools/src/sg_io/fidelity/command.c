@@ -141,9 +141,9 @@ static void print_text(const struct fidelity *f, const struct fidelity_how *how,
 	if (f->loads)
 		printf("in flight: mean %.2f, most %u; original %.2f, most %u; the curves differ "
 		       "by %.1f %%\n"
-		       "in flight as commands were issued: mean %.2f, original %.2f\n",
+		       "in flight while busy: mean %.2f, original %.2f\n",
 		       f->reload.mean, f->reload.max, f->load.mean, f->load.max,
-		       100 * f->load_error, f->reload.issued, f->load.issued);
+		       100 * f->load_error, f->reload.groups, f->load.groups);
 	else
 		puts("in flight: not known, some lines have no took=");
 	if (f->took.nr && f->retook.nr) {
@@ -183,7 +183,7 @@ static struct json_object *load_object(const struct load *l)
 	unsigned int i;
 
 	report_real(o, "mean", l->mean);
-	report_real(o, "issued_mean", l->issued);
+	report_real(o, "busy_mean", l->groups);
 	json_object_object_add(o, "max", json_object_new_uint64(l->max));
 	for (i = 0; i < CURVE; i++)
 		json_object_array_add(curve,
@@ -299,9 +299,10 @@ int cmd_fidelity(int argc, char **argv)
 		"\n"
 		"The verdict is 'incomplete' if commands are missing, 'reordered' if there are\n"
 		"inversions, 'late' if p99 of the issue error is over --late, otherwise\n"
-		"'faithful'. With --mode load it is 'other load' if the commands in flight as\n"
-		"each was issued differ by more than 2 % in the mean, with --mode depend\n"
-		"'violated' if a command was issued before one that it depends on had ended.\n"
+		"'faithful'. With --mode load it is 'other load' if the commands in flight\n"
+		"while the device was busy differ by more than 2 % in the mean; each 64 commands\n"
+		"have the same weight. With --mode depend it is 'violated' if a command was\n"
+		"issued before one that it depends on had ended.\n"
 		"'sg_io record' notes how late an empty timer was; if that was more than --late,\n"
 		"the machine was too slow for a verdict about times, order or another load.\n"
 		"\n"

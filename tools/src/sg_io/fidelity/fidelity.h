@@ -30,7 +30,7 @@ struct spread {
 
 struct load {
 	double mean;	/* commands in flight, over time */
-	double issued;	/* the same, over the commands as they are issued */
+	double groups;	/* the same without idle times, as level.h says: mean of the groups */
 	unsigned int max;
 	double curve[CURVE];
 };

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "fidelity.h"
+#include "workers/level.h"
 
 #define NS_PER_US	1000ULL
 #define LOAD_ERROR	0.02	/* how far the load may differ with --mode load */
@@ -151,18 +152,20 @@ static void measure_load(struct load *l, const __u64 *starts, const __u64 *ends,
 	l->mean /= at ? at : 1;
 }
 
-/* How many commands are in flight when one is issued, itself included: the mean of all. */
-static double mean_issued(const __u64 *starts, const __u64 *ends, size_t nr)
+/* The mean of the means of the groups. Return: false if there is no memory. */
+static bool measure_groups(struct load *l, const __u64 *starts, const __u64 *ends, size_t nr)
 {
-	size_t i, ended = 0;
-	double sum = 0;
+	struct level_means m;
+	bool ok = level_means_begin(&m, nr);
+	size_t i;
 
-	for (i = 0; i < nr; i++) {
-		while (ended < nr && ends[ended] <= starts[i])
-			ended++;
-		sum += i + 1 - ended;
-	}
-	return nr ? sum / nr : 0;
+	for (i = 0; ok && i < nr; i++)
+		ok = level_means_add(&m, starts[i], ends[i]);
+	level_means_end(&m);
+	for (i = 0; ok && i < level_groups(nr); i++)
+		l->groups += m.means[i] / level_groups(nr);
+	free(m.means);
+	return ok;
 }
 
 /* A command by its end in the original. */
@@ -217,6 +220,7 @@ static bool find_loads(struct fidelity *f)
 	__u64 *v = calloc(4 * f->nr + 1, sizeof(*v));
 	__u64 *starts = v, *ends = v + f->nr, *restarts = ends + f->nr, *reends = restarts + f->nr;
 	double distance = 0;
+	bool ok = true;
 	size_t i;
 
 	if (!v)
@@ -235,14 +239,14 @@ static bool find_loads(struct fidelity *f)
 	if (f->loads) {
 		measure_load(&f->load, starts, ends, f->nr, f->span);
 		measure_load(&f->reload, restarts, reends, f->nr, f->span);
-		f->load.issued = mean_issued(starts, ends, f->nr);
-		f->reload.issued = mean_issued(restarts, reends, f->nr);
+		ok = measure_groups(&f->load, starts, ends, f->nr) &&
+			measure_groups(&f->reload, restarts, reends, f->nr);
 		for (i = 0; i < CURVE; i++)
 			distance += fabs(f->load.curve[i] - f->reload.curve[i]) / CURVE;
 		f->load_error = f->load.mean ? distance / f->load.mean : 0;
 	}
 	free(v);
-	return true;
+	return ok;
 }
 
 bool fidelity_measure(struct fidelity *f, const struct fidelity_how *how)
@@ -332,13 +336,13 @@ static void judge_load(struct fidelity *f, __u64 late_us)
 		snprintf(f->why, sizeof(f->why), "some lines have no took=");
 		return;
 	}
-	error = f->reload.issued / f->load.issued - 1;
+	error = f->reload.groups / f->load.groups - 1;
 	if (fabs(error) > LOAD_ERROR && was_too_slow(f, late_us))
 		return;
 	f->verdict = fabs(error) <= LOAD_ERROR ? VERDICT_FAITHFUL : VERDICT_LOAD;
 	snprintf(f->why, sizeof(f->why),
-		 "as commands were issued, %.2f were in flight in the mean, in the original %.2f: %+.1f %%",
-		 f->reload.issued, f->load.issued, 100 * error);
+		 "while the device was busy, %.2f commands were in flight in the mean, in the original %.2f: %+.1f %%",
+		 f->reload.groups, f->load.groups, 100 * error);
 }
 
 static void judge_dependencies(struct fidelity *f)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Fills chunks with the commands of the file. */
 #include <err.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,13 @@
 #define PAGE		4096ULL
 #define MEMORY		(16ULL << 20)	/* of a chunk, unless a single command needs more */
 #define GROUP		16	/* slots filled by one call, which nothing may interrupt */
+/*
+ * With PLAN_LOAD a chunk tells how many to allow in later ones: so it is small at first, but large
+ * enough for the commands in flight.
+ */
+#define LOAD_COMMANDS	16
+#define LOAD_SHARE	8	/* then it has this fraction of the commands before it */
+#define LOAD_GAIN	1.5	/* the most by which the recording's load is multiplied */
 
 static __u64 pages(__u64 bytes)
 {
@@ -152,6 +160,24 @@ static void fill_slot(struct timed *t, const struct chunk *c, const struct comma
 		cmdfile_fill(cmd, t->memory + at);
 }
 
+/* With how many in flight, itself included, a command may be issued. */
+static unsigned int limit_of(struct timed *t, const struct chunk *c, __u32 cmd)
+{
+	const struct plan *p = t->stream->plan;
+	const unsigned int most = t->w->run->stop_when.in_flight;
+	unsigned int limit = t->depth, load;
+	double wanted;
+
+	if (p->opt.mode == PLAN_LOAD) {
+		/* Until it is issued, the load is that of the one before it. */
+		wanted = plan_load(p, cmd ? cmd - 1 : 0) * c->gain + t->feedback.rest;
+		load = level_limit(wanted, p->most);
+		t->feedback.rest = fmax(-1, fmin(1, wanted - load));
+		limit = load < limit ? load : limit;
+	}
+	return most && most < limit ? most + 1 : limit;
+}
+
 /* Adds the stream's command to a chunk. Return: false without memory. */
 static bool add_command(struct timed *t, struct chunk *c, unsigned int lane)
 {
@@ -159,11 +185,10 @@ static bool add_command(struct timed *t, struct chunk *c, unsigned int lane)
 	const struct stream *s = t->stream;
 	const __u32 nth = s->next - 1;
 	const struct command *cmd = &s->plan->file->cmds[nth];
-	const unsigned int most = t->w->run->stop_when.in_flight;
 	const __u64 due = plan_due(s->plan, nth);
 	struct part *p = &c->parts[lane];
 	struct ref *ref = &c->refs[c->nr];
-	unsigned int limit = t->depth, nr, i;
+	unsigned int nr, i;
 	struct smq_sg_timed_entry *e;
 
 	if (find_waits(t, c, lane, after, &nr))
@@ -174,13 +199,9 @@ static bool add_command(struct timed *t, struct chunk *c, unsigned int lane)
 	e = add_entry(t, p, due, nr ? after[nr - 1] : 0);
 	if (!e)
 		return false;
-	if (s->limit && s->limit < limit)
-		limit = s->limit;
-	if (most && most < limit)
-		limit = most + 1;
 	t->numbers[nth % STREAM_WINDOW] = e->number;
 	e->run.flags &= ~SMQ_SG_TIMED_NOTHING;
-	e->inflight = limit;
+	e->inflight = limit_of(t, c, nth);
 	e->file = cmd->dev;
 	e->run.slot = (c - t->chunks) * t->targets[cmd->dev].room + t->targets[cmd->dev].nr;
 	*ref = (struct ref){ .entry = p->nr - 1, .lane = lane };
@@ -215,6 +236,17 @@ static void fill_slots(struct timed *t, struct chunk *c, struct timed_target *g)
 	g->nr = 0;
 }
 
+static unsigned int most_commands(const struct timed *t)
+{
+	const struct stream *s = t->stream;
+	double most;
+
+	if (s->plan->opt.mode != PLAN_LOAD)
+		return CHUNK_COMMANDS;
+	most = fmax(2 * plan_load(s->plan, s->next - 1), s->next / LOAD_SHARE);
+	return fmin(fmax(most, LOAD_COMMANDS), CHUNK_COMMANDS);
+}
+
 /* Whether the stream's command fits into a chunk. An empty one has room for any command. */
 static bool fits(const struct timed *t, const struct chunk *c, __u32 numbers)
 {
@@ -224,7 +256,7 @@ static bool fits(const struct timed *t, const struct chunk *c, __u32 numbers)
 	if (!c->nr)
 		return true;
 	/* An entry for each wait, up to three more, and the last entries of all parts. */
-	return c->nr < CHUNK_COMMANDS &&
+	return c->nr < most_commands(t) &&
 		numbers + s->nr_waits + 3 + s->nr_lanes <= CHUNK_NUMBERS &&
 		t->used + own_bytes(file, &file->cmds[s->next - 1]) <= t->chunk_bytes;
 }
@@ -284,6 +316,10 @@ bool timed_build(struct timed *t)
 
 	c->nr = 0;
 	c->taken = 0;
+	c->gain = 1;
+	if (t->feedback.had > 0)
+		c->gain = fmax(1 / LOAD_GAIN,
+			       fmin(LOAD_GAIN, t->feedback.allowed / t->feedback.had));
 	c->written = 0;
 	t->used = 0;
 	for (i = 0; i < t->stream->nr_lanes; i++)

@@ -8,6 +8,8 @@
 #define PAGE	4096ULL
 /* After this time without progress it is worth counting what has not ended. */
 #define SLOW_NS	NS_PER_S
+/* Of the load of the chunks before the last one, when the next limits are chosen. */
+#define LOAD_WEIGHT	0.8
 
 static const struct smq_sg_timed_result *result_of(const struct chunk *c, const struct ref *ref)
 {
@@ -83,8 +85,17 @@ static void note_issue(struct timed *t, const struct chunk *c, const struct ref 
 		run_stop(run, STOP_LATE);
 }
 
+/* Learns from the load until a command was issued. @area, @busy: of t->level, before. */
+static void note_load(struct timed *t, const struct chunk *c, __u32 cmd, double area, double busy)
+{
+	t->feedback.allowed += t->feedback.now * (t->level.busy - busy);
+	t->feedback.had += t->level.area - area;
+	t->feedback.now = plan_load(t->stream->plan, cmd) * c->gain;
+}
+
 static void take(struct timed *t, struct chunk *c, unsigned int nth)
 {
+	const double area = t->level.area, busy = t->level.busy;
 	const struct ref *ref = &c->refs[nth];
 	const struct part *p = &c->parts[ref->lane];
 	struct run *run = t->w->run;
@@ -110,10 +121,12 @@ static void take(struct timed *t, struct chunk *c, unsigned int nth)
 		r.result = -ref->error;
 	l->next++;
 	t->ends[e->number % SMQ_SG_TIMED_WINDOW] = r.ended;
-	flight_remove_until(&t->flight, l->plan->opt.mode == PLAN_TIME &&
-			    !run->stop_when.in_flight ? e->due : r.issued);
-	note_issue(t, c, ref, e->due, r.issued, t->flight.nr);
-	if (!flight_add(&t->flight, (struct flight_end){ r.ended })) {
+	level_until(&t->level, l->plan->opt.mode == PLAN_TIME && !run->stop_when.in_flight ?
+		   e->due : r.issued);
+	if (l->plan->opt.mode == PLAN_LOAD)
+		note_load(t, c, c->first + nth, area, busy);
+	note_issue(t, c, ref, e->due, r.issued, t->level.flight.nr);
+	if (!flight_add(&t->level.flight, (struct flight_end){ r.ended })) {
 		warnx("no memory for the commands in flight");
 		run->lost = true;
 		atomic_store(&run->stop, true);
@@ -166,6 +179,8 @@ void timed_collect(struct timed *t)
 		for (; c->taken < (ended ? c->nr : c->written); c->taken++)
 			take(t, c, c->taken);
 		t->ended += ended;
+		t->feedback.allowed *= ended ? LOAD_WEIGHT : 1;
+		t->feedback.had *= ended ? LOAD_WEIGHT : 1;
 		while (!ended && c->written < c->nr && is_written(c, c->written))
 			c->written++;
 	}

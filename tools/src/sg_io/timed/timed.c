@@ -264,7 +264,7 @@ static void close_timed(struct worker *w)
 	if (t->memory)
 		munmap(t->memory, timed_bytes(w->run->file));
 	stream_free(t->stream);
-	free(t->flight.ends);
+	free(t->level.flight.ends);
 	free(t->targets);
 	free(t->fds);
 	free(t->lanes);
@@ -354,7 +354,8 @@ static bool begin_pass(struct timed *t)
 	t->ended = 0;
 	t->published = 0;
 	t->number = 0;
-	t->flight.nr = 0;
+	t->level.flight.nr = 0;
+	t->level.at = 0;
 	for (i = 0; i < run->nr_lanes; i++) {
 		t->lanes[i] = (struct timed_lane){};
 		run->lanes[i].pass++;

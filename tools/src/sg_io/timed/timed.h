@@ -20,6 +20,7 @@
 
 #include "workers/engine.h"
 #include "workers/lane.h"
+#include "workers/level.h"
 #include "workers/stream.h"
 
 #define CHUNKS		4
@@ -70,6 +71,18 @@ struct chunk {
 	unsigned int taken;	/* so many results have been taken */
 	unsigned int written;	/* so many results were there at the last look */
 	unsigned int running;	/* parts that are not PART_SENT; under timed.lock */
+	double gain;		/* of PLAN_LOAD: what the recording's load was multiplied by */
+};
+
+/*
+ * Of PLAN_LOAD: commands end before others can be issued, so fewer are in flight than the limits
+ * allow. How many fewer, shows in the chunks that have ended.
+ */
+struct timed_load {
+	double allowed;		/* sums of commands in flight times ns; older ones weigh less */
+	double had;
+	double now;		/* allowed since the last command that was taken */
+	double rest;		/* by which the limits, as whole numbers, are too small */
 };
 
 struct timed_target {
@@ -105,7 +118,8 @@ struct timed {
 	__u64 ends[SMQ_SG_TIMED_WINDOW];	/* by number: when the command has ended */
 	unsigned int depth;		/* of all lanes */
 	__u64 start_ns;			/* of this pass */
-	struct flight flight;		/* when a command was issued, or was due with PLAN_TIME */
+	struct level level;		/* when a command was issued, or was due with PLAN_TIME */
+	struct timed_load feedback;
 	char *memory;
 	__u64 in_bytes;			/* at the start of @memory: for all data-in */
 	__u64 chunk_bytes;		/* for the data of each chunk, behind that */

@@ -34,9 +34,3 @@ void flight_remove(struct flight *f)
 	}
 	f->ends[at] = end;
 }
-
-void flight_remove_until(struct flight *f, __u64 ns)
-{
-	while (f->nr && f->ends[0].ns <= ns)
-		flight_remove(f);
-}

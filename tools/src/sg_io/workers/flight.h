@@ -23,7 +23,5 @@ struct flight {
 bool flight_add(struct flight *f, struct flight_end end);
 /* Removes the command that ends next. */
 void flight_remove(struct flight *f);
-/* Removes all that have ended at @ns. */
-void flight_remove_until(struct flight *f, __u64 ns);
 
 #endif

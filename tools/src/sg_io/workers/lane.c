@@ -173,7 +173,7 @@ static void issue_next(struct worker *w)
 	note_late(w, rq);
 	l->rq = NULL;
 	l->next++;
-	if (plan_issued(l->plan, rq->sequence) > most && most &&
+	if (plan_issued(l->plan, rq->sequence, rq->submit_ns - l->begin_ns) > most && most &&
 	    rq->submit_ns >= run_counts_from(w->run))
 		run_stop(w->run, STOP_IN_FLIGHT);
 	send(w, rq);
@@ -250,7 +250,7 @@ static __u64 advance(struct worker *w)
 
 static void note_end(struct worker *w, const struct request *rq)
 {
-	plan_ended(w->lane->plan, rq->sequence);
+	plan_ended(w->lane->plan, rq->sequence, clock_ns() - w->lane->begin_ns);
 }
 
 static bool has_work(const struct worker *w)

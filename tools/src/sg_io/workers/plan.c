@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "flight.h"
+#include "level.h"
 #include "plan.h"
 #include "util.h"
 
@@ -241,6 +241,21 @@ static bool find_conflicts(struct plan *p)
 	return i == p->file->nr;
 }
 
+/* Finds how many commands were in flight in the recording. */
+static bool find_load(struct plan *p)
+{
+	struct level_means m;
+	bool ok = level_means_begin(&m, p->file->nr);
+	size_t i;
+
+	for (i = 0; ok && i < p->file->nr; i++)
+		ok = level_means_add(&m, p->file->cmds[i].at_us * 1000, plan_end(p, i));
+	level_means_end(&m);
+	p->means = m.means;
+	p->most = m.most;
+	return ok;
+}
+
 /* Finds what had ended when each command was issued in the recording. */
 static bool find_ends(struct plan *p)
 {
@@ -253,10 +268,7 @@ static bool find_ends(struct plan *p)
 		now = p->file->cmds[i].at_us * 1000;
 		for (; f.nr && f.ends[0].ns <= now; flight_remove(&f))
 			last = greater(last, f.ends[0].cmd + 1);
-		if (p->opt.mode == PLAN_DEPEND)
-			p->after[i] = greater(p->after[i], last);
-		else
-			p->limit[i] = f.nr < USHRT_MAX ? f.nr + 1 : USHRT_MAX;
+		p->after[i] = greater(p->after[i], last);
 		ok = flight_add(&f, (struct flight_end){ plan_end(p, i), i });
 	}
 	free(f.ends);
@@ -280,16 +292,15 @@ struct plan *plan_new(const struct cmdfile *file, const struct plan_options *opt
 	p->after = calloc(file->nr, sizeof(*p->after));
 	if (!p->after || !find_conflicts(p))
 		goto fail;
+	if (opt->mode == PLAN_LOAD && !find_load(p))
+		goto fail;
 	if (opt->streamed)
 		return p;
-	if (opt->mode == PLAN_LOAD)
-		p->limit = calloc(file->nr, sizeof(*p->limit));
 	p->ended = shared_alloc(file->nr);
 	p->state = shared_alloc(sizeof(*p->state));
-	if ((opt->mode == PLAN_LOAD && !p->limit) || !p->ended || !p->state)
+	if (!p->ended || !p->state || (opt->mode == PLAN_DEPEND && !find_ends(p)))
 		goto fail;
-	if ((opt->mode == PLAN_LOAD || opt->mode == PLAN_DEPEND) && !find_ends(p))
-		goto fail;
+	p->state->limit = 1;
 	return p;
 fail:
 	plan_free(p);
@@ -301,7 +312,7 @@ void plan_free(struct plan *p)
 	if (!p)
 		return;
 	free(p->after);
-	free(p->limit);
+	free(p->means);
 	shared_free(p->ended, p->file->nr);
 	shared_free(p->state, sizeof(*p->state));
 	free(p);
@@ -350,36 +361,87 @@ bool plan_hold(const struct plan *p, struct plan_view *view, size_t cmd)
 	return false;
 }
 
+double plan_load(const struct plan *p, size_t cmd)
+{
+	return p->means[level_group(p->file->nr, cmd)];
+}
+
+#define FLIGHT_ONE	(1LL << 48)
+
+/* How many commands are in flight, by plan_state.flight, whose lower part may be negative. */
+static unsigned int in_flight(long long flight)
+{
+	return (flight + FLIGHT_ONE / 2) / FLIGHT_ONE;
+}
+
 bool plan_admits(const struct plan *p, size_t cmd)
 {
 	if (p->opt.mode != PLAN_LOAD)
 		return true;
 	/* Only the process whose turn it is issues a command: the number can only go down. */
 	return atomic_load_explicit(&p->state->turn, memory_order_acquire) == cmd &&
-		atomic_load_explicit(&p->state->in_flight, memory_order_relaxed) < p->limit[cmd];
+		in_flight(atomic_load_explicit(&p->state->flight, memory_order_relaxed)) <
+		p->state->limit;
 }
 
-unsigned int plan_issued(struct plan *p, size_t cmd)
+/*
+ * Finds out with how many in flight the command after @cmd may be issued, which is issued at @us.
+ * @flight: plan_state.flight before that. If too few were in flight until now, the next ones are
+ * issued earlier: one more in flight for the time that a command takes makes up for as much.
+ */
+static void set_limit(struct plan *p, size_t cmd, long long flight, __u64 us)
 {
-	unsigned int before = 0;
+	struct plan_state *s = p->state;
+	unsigned int before = in_flight(flight);
+	double area = flight - before * FLIGHT_ONE + (double)us * before, more = 0, wanted;
+	/* Since when commands were in flight. */
+	__u64 from = s->issued_us, until = before ? us : atomic_load(&s->ended_us);
+
+	if (cmd && until > from)
+		s->debt += plan_load(p, cmd - 1) * (until - from) - (area - s->area);
+	s->issued_us = us;
+	s->area = area;
+	wanted = plan_load(p, cmd);
+	/* Divided by the mean time that commands took. */
+	if (cmd > before && area > 0)
+		more = s->debt * (cmd - before) / area;
+	if (more > wanted / 2 || more < -wanted / 2)
+		more = more > 0 ? wanted / 2 : -wanted / 2;
+	s->limit = level_limit(wanted + more, p->most);
+}
+
+unsigned int plan_issued(struct plan *p, size_t cmd, __u64 ns)
+{
+	long long before = 0, us = ns / 1000;
 
 	if (p->opt.counts)
-		before = atomic_fetch_add_explicit(&p->state->in_flight, 1, memory_order_relaxed);
-	if (p->opt.mode == PLAN_LOAD)
+		before = atomic_fetch_add_explicit(&p->state->flight, FLIGHT_ONE - us,
+						   memory_order_acquire);
+	if (p->opt.mode == PLAN_LOAD) {
+		set_limit(p, cmd, before, us);
 		atomic_store_explicit(&p->state->turn, cmd + 1, memory_order_release);
-	return before + 1;
+	}
+	return in_flight(before) + 1;
 }
 
-void plan_ended(struct plan *p, size_t cmd)
+void plan_ended(struct plan *p, size_t cmd, __u64 ns)
 {
+	long long us = ns / 1000;
+
 	atomic_store_explicit(&p->ended[cmd], 1, memory_order_release);
-	if (p->opt.counts)
-		atomic_fetch_sub_explicit(&p->state->in_flight, 1, memory_order_relaxed);
+	if (!p->opt.counts)
+		return;
+	atomic_store_explicit(&p->state->ended_us, us, memory_order_relaxed);
+	/* Release: if no command is in flight, plan_issued() sees when the last one ended. */
+	atomic_fetch_sub_explicit(&p->state->flight, FLIGHT_ONE - us, memory_order_release);
 }
 
 void plan_again(struct plan *p, __u64 start_ns)
 {
 	memset((void *)p->ended, 0, p->file->nr);
 	atomic_store(&p->state->turn, 0);
+	atomic_store(&p->state->flight, 0);
+	p->state->limit = 1;
+	p->state->debt = 0;
 	p->state->start_ns = start_ns;
 }

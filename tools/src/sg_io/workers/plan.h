@@ -18,7 +18,7 @@
 enum plan_mode {
 	PLAN_TIME,	/* at its time */
 	PLAN_MAX,	/* at once */
-	PLAN_LOAD,	/* in order, while fewer are in flight than in the recording */
+	PLAN_LOAD,	/* in order, with as many in flight in the mean as in the recording */
 	PLAN_DEPEND,	/* after those that had ended before it was issued in the recording */
 };
 
@@ -40,10 +40,21 @@ struct plan_options {
 void plan_mode_option(struct argp_state *state, const char *arg, struct plan_options *opt);
 void plan_window_option(struct argp_state *state, const char *arg, struct plan_options *opt);
 
-/* What all processes of a replay share. */
+/* What all processes of a replay share. Times are in us from the start of the pass. */
 struct plan_state {
-	atomic_uint in_flight;	/* commands, if plan_options.counts */
+	/*
+	 * If plan_options.counts: the commands in flight times 2^48, and the sum of the times when
+	 * commands have ended less the sum of those when commands were issued.
+	 */
+	atomic_llong flight;
 	atomic_size_t turn;	/* of PLAN_LOAD: the next command */
+	/* Of PLAN_LOAD, used by the process whose turn it is: */
+	unsigned int limit;	/* fewer may be in flight when the next command is issued */
+	__u64 issued_us;	/* when the last one was issued */
+	double area;		/* commands in flight times us, until then */
+	double debt;		/* so much more it should be */
+
+	atomic_ullong ended_us;	/* when a command ended, the last one */
 	atomic_uint pass;	/* how often the file has been issued completely */
 	atomic_uint arrived;	/* processes that have finished this pass */
 	__u64 start_ns;		/* of this pass: clock_ns() at time 0 of FILE */
@@ -55,7 +66,8 @@ struct plan {
 	struct plan_options opt;
 	__u64 first_us;			/* the smallest at= in the file */
 	__u32 *after;			/* all that a command waits for comes before this one */
-	__u16 *limit;			/* of PLAN_LOAD: fewer than this may be in flight */
+	float *means;			/* of PLAN_LOAD: in flight in the recording; see level.h */
+	unsigned int most;		/* of PLAN_LOAD: in flight in the recording */
 	/*
 	 * The command has ended. Each is written once in a pass, by the process that issued the
 	 * command: the release in plan_ended() pairs with the acquire in has_ended(). So what comes
@@ -121,13 +133,19 @@ bool plan_waits(const struct plan *p, size_t earlier, size_t later);
  */
 bool plan_hold(const struct plan *p, struct plan_view *view, size_t cmd);
 
+/* Of PLAN_LOAD: how many commands should be in flight as long as @cmd is the last issued one. */
+double plan_load(const struct plan *p, size_t cmd);
+
 /* Whether it is a command's turn, and the load allows it. */
 bool plan_admits(const struct plan *p, size_t cmd);
 
-/* The command is to be issued. Return: how many are in flight then, if they are counted. */
-unsigned int plan_issued(struct plan *p, size_t cmd);
-/* The command has ended, with whatever result. */
-void plan_ended(struct plan *p, size_t cmd);
+/*
+ * The command is to be issued, @ns from the start of the pass. Return: how many are in flight then,
+ * if they are counted.
+ */
+unsigned int plan_issued(struct plan *p, size_t cmd, __u64 ns);
+/* The command has ended, with whatever result, @ns from the start of the pass. */
+void plan_ended(struct plan *p, size_t cmd, __u64 ns);
 /* All commands are to be issued once more, from @start_ns on. No process may issue any now. */
 void plan_again(struct plan *p, __u64 start_ns);
 

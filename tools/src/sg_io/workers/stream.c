@@ -108,10 +108,8 @@ static bool look_at_recording(struct stream *s, unsigned int lane, __u32 cmd)
 	unsigned int i;
 
 	for (; f->nr && f->ends[0].ns <= now; flight_remove(f))
-		if (p->opt.mode == PLAN_DEPEND && !note_end(s, f->ends[0]))
+		if (!note_end(s, f->ends[0]))
 			return false;
-	if (p->opt.mode == PLAN_LOAD)
-		s->limit = f->nr + 1;
 	for (i = 0; i < s->nr_recent; i++)
 		if (s->recent[i].cmd >= s->first && now - s->recent[i].ns < p->opt.window_ns)
 			add_wait(s, lane, s->recent[i].cmd);
@@ -126,9 +124,7 @@ bool stream_next(struct stream *s, unsigned int lane)
 	s->blocks[cmd % STREAM_WINDOW] = plan_blocks(s->plan, &s->plan->file->cmds[cmd]);
 	memset(known_by(s, cmd, 0), 0, s->nr_lanes);
 	add_conflicts(s, lane, cmd);
-	if (s->plan->opt.mode != PLAN_LOAD && s->plan->opt.mode != PLAN_DEPEND)
-		return true;
-	return look_at_recording(s, lane, cmd);
+	return s->plan->opt.mode != PLAN_DEPEND || look_at_recording(s, lane, cmd);
 }
 
 void stream_forget(struct stream *s, __u32 first)

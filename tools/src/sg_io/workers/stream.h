@@ -29,7 +29,6 @@ struct stream {
 	unsigned int nr_recent;
 	unsigned int room;
 	/* Of the command that stream_next() has returned: */
-	unsigned int limit;	/* fewer than this may be in flight; 0: any number */
 	__u32 *waits;		/* the commands that it waits for */
 	unsigned int nr_waits;
 };
