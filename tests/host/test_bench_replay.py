@@ -49,6 +49,16 @@ def test_the_median_round_is_judged(bench, capsys, worst, good):
     assert lines[3].endswith("PASS") and lines[4].endswith("PASS" if good else "FAIL")
 
 
+@pytest.mark.parametrize("kernel,good", [(10_000, True), (10_001, False)])
+def test_the_paces_are_compared(bench, capsys, kernel, good):
+    results = {"smq": [error(kernel), error(40_000), error(1_000)],
+               "smq-user": [error(20_000), error(1_000), error(40_000)]}
+    assert bench.show(results, options(), "") is good
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"p99 of smq is 0.50 of that of smq-user, at most 0.5: " \
+                   f"{'PASS' if good else 'FAIL'}"
+
+
 def test_a_forced_figure_is_marked(bench, capsys):
     bench.show({"sg": [error(10)]}, options(repeat=1), "forced: this machine is busy")
     assert "(forced: this machine is busy)" in capsys.readouterr().out
