@@ -235,6 +235,26 @@ def test_commands_in_flight_have_a_limit(device):
         assert inflight_at_most([*batches[0].results, *batches[1].results]) == 2
 
 
+def test_fdinfo_has_the_figures_of_a_batch(device):
+    """Of the file whose slots the entries run: not of that on which the batch was submitted."""
+    def figures(file):
+        text = Path(f"/proc/self/fdinfo/{file.fd}").read_text(encoding="ascii")
+        lines = [line.split(":") for line in text.splitlines()]
+        return {name: int(value) for name, value in lines if name in ("slots", "inflight")}
+
+    with opened(device.path) as leader, opened(device.path) as file:
+        device.slow(300 * MS)
+        leader.prepare([command(TUR)], 0)
+        got = Timed.of([entry(number, inflight=3) for number in range(6)], of_files=[file.fd])
+        thread = threading.Thread(target=got.run, args=(leader,))
+        thread.start()
+        wait_for("commands in flight", lambda: figures(file)["inflight"] == 3)
+        assert figures(leader)["inflight"] == 0
+        thread.join(20)
+        assert (got.error, got.codes) == (0, [0] * 6)
+        assert figures(file) == {"slots": 64, "inflight": 0}
+
+
 def test_queue_depth_is_kept(device):
     """More commands are due than the device takes, and others want places, too."""
     with opened(device.path) as file, opened(device.path) as other, Ring() as ring:
