@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The modes of sg_io replay, its report of itself, and when it ends: on every path."""
 
+import contextlib
 import csv
 import json
+import os
+import pty
 import random
+import re
 import signal
 import subprocess
 
@@ -105,8 +109,8 @@ def test_load_whose_commands_end_at_other_times(disk, tmp_path, slow, via, more)
     with path.open("w", encoding="ascii") as out:
         for n in range(1000):
             at += rng.expovariate(2000) * 1e6
-            out.write(f"2800{8 * n:08x}00000800 in 4096 at={at:.0f} cpu={n % 2} "
-                      f"took={rng.uniform(1000, 7000):.3f}\n")
+            out.write(f"2800{8 * n:08x}00000800 in 4096 at={at:.0f} "
+                      f"cpu={n % os.cpu_count()} took={rng.uniform(1000, 7000):.3f}\n")
     check_load(replay("--mode", "load", "--via", via, *more, "--record", tmp_path / "again",
                       disk.smq, path, expect={0, 1})["fidelity"])
 
@@ -188,6 +192,30 @@ def test_loop_without_end(disk, via):
         got = json.loads(user.stdout.read())
         assert user.wait(30) == 130
     assert got["commands"] == got["opcodes"]["READ(10)"] > 18
+
+
+@pytest.mark.limit(90)
+@pytest.mark.parametrize("via,more", PACES)
+def test_a_terminal_shows_the_progress(disk, tmp_path, via, more):
+    """Also while the kernel issues the commands, before a chunk of them has ended."""
+    path = tmp_path / "load"
+    path.write_text("".join(f"{READ} at={20_000 * n} cpu=0\n" for n in range(3000)),
+                    encoding="ascii")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen([vmdisk.SG_IO, "replay", "--via", via, *more, disk.smq, path],
+                          stdout=subprocess.DEVNULL, stderr=theirs) as user:
+        os.close(theirs)
+        shown, found = b"", []
+        while not any(0 < done < 3000 for done in found):
+            shown += os.read(ours, 4096)
+            found = [int(done) for done in re.findall(rb"(\d+)/3000 commands", shown)]
+        user.send_signal(signal.SIGINT)
+        # Its last words need a reader.
+        with contextlib.suppress(OSError):
+            while os.read(ours, 4096):
+                pass
+        assert user.wait(30) == 130
+    os.close(ours)
 
 
 @pytest.mark.parametrize("via", ["sg", "smq"])
