@@ -5,16 +5,14 @@ kernel's writeback throttling, on devices that take 128 commands and are never f
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 from smqbench import timing
 from wallclock import devices
 
 from .notes import Notes, program
+from .place import CONV, PIECE, foreign
 from .prio import BLOCK, PERCENTILES, TEN, megabytes_a_second, sample_during, unthrottled
 from .ram import Host, host, wait_for, write
-
-CONV = Path("/sys/bus/scsi/drivers/smq_conv")
 
 # How each round sets up the queue; what is not named is as ram.host() has set it.
 ROUNDS: dict[str, dict[str, object]] = {
@@ -23,7 +21,7 @@ ROUNDS: dict[str, dict[str, object]] = {
     "bfq": {"scheduler": "bfq"}}
 DEPTH = 128
 # A write of the page cache: as large as a request may be.
-LARGE = 512 << 10
+LARGE = PIECE << 10
 WRITERS, BURST = 16, 4
 # The device with lanes: so many commands at once, each of which takes so long, in ns.
 LANES, LANE_NS = 64, 10000000
@@ -101,6 +99,14 @@ def conv(notes: Notes, repeats: int, quick: bool) -> None:
                               repeats, quick)
 
 
+def place(notes: Notes, repeats: int, quick: bool) -> None:
+    """Measures a disk of another driver, over the same device."""
+    with host("place", 224, hw_queues=1, depth=DEPTH) as device:
+        device.model(bytes_per_sec=TEN)
+        with foreign(device) as disk:
+            sync_beside_async(notes, disk, "depth_place", tuple(ROUNDS), repeats, quick)
+
+
 def lanes(notes: Notes, repeats: int, quick: bool) -> None:
     """Measures reads on a device that needs many commands."""
     with host("lanes", 32, hw_queues=1, depth=DEPTH) as device:
@@ -116,5 +122,5 @@ def lanes(notes: Notes, repeats: int, quick: bool) -> None:
 def measure(notes: Notes, repeats: int, quick: bool) -> None:
     """Measures all cases."""
     unthrottled()
-    for case in (link, conv, lanes):
+    for case in (link, conv, place, lanes):
         case(notes, repeats, quick)

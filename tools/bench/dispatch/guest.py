@@ -14,10 +14,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from smqbench.errors import BenchError  # noqa: E402
 from wallclock import devices  # noqa: E402
-from dispatch import depth, prio, steer  # noqa: E402
+from dispatch import depth, files, prio, steer  # noqa: E402
 from dispatch.notes import Notes  # noqa: E402
 
-PARTS = {"depth": depth.measure, "prio": prio.measure, "steer": steer.measure}
+PARTS = {"depth": depth.measure, "files": files.measure, "prio": prio.measure,
+         "steer": steer.measure}
 
 
 def main() -> int:

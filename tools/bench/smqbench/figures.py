@@ -37,6 +37,7 @@ PATHS = {
     "smq_lba": "smq_sg prepared, another LBA",
     "smq_poll": "smq_sg prepared, polled",
     "page_cache": "page cache", "fsync": "write and fsync", "direct": "O_DIRECT write",
+    "database": "commit of a database", "untar": "untar", "copy": "bulk copy",
     "buffered": "buffered reads", "buffered_pinned": "buffered reads, pinned",
     "smq_batch_poll": "smq_sg prepared, a batch per SQE, polled",
 }

@@ -145,6 +145,11 @@ def depth(options: Namespace, folder: Path) -> FigureSet:
     return guest("depth", options, folder)
 
 
+def files(options: Namespace, folder: Path) -> FigureSet:
+    """Measures prio on a file system."""
+    return guest("files", options, folder)
+
+
 def steer(options: Namespace, folder: Path) -> FigureSet:
     """Measures steer: commands that leave a busy hardware queue."""
     return guest("steer", options, folder)

@@ -15,6 +15,7 @@ INSTRUMENT = "policies"
 TITLES = {"batch": "batch: one doorbell for several commands",
           "bucket": "bucket: one CPU rings the doorbell for all that share a hardware queue",
           "depth": "depth: what prio learns without a setting",
+          "files": "files: prio in place, on a file system",
           "prio": "prio: sync before async",
           "steer": "steer: leave a busy hardware queue"}
 COUNTS = ("waits", "shared", "transfers", "own_transfers", "insn", "locks", "doorbells")
@@ -206,27 +207,43 @@ def _prio(taken: FigureSet) -> Iterator[Table]:
                       ("iops", *LATENCIES), ratio)
 
 
-def _depth(taken: FigureSet) -> Iterator[Table]:
-    def link(_: FigureSet) -> str:
-        words = POLICY_ROWS["depth_link"].words
-        found = {word: _value(taken, f"depth_link_{word}", "lat_p99") for word in words}
-        others = {word: value for word, value in found.items()
-                  if value is not None and word not in ("prio", "again")}
-        if not others or found["prio"] is None:
-            return ""
-        best = min(others, key=others.__getitem__)
-        return (f"p99 with prio is {_times(found['prio'] / others[best])} that of the best of the "
-                f"others, {words[best]}.")
+def _beside_best(taken: FigureSet, name: str) -> str:
+    """prio's p99 beside the lowest of the other rows."""
+    found = {word: _value(taken, f"{name}_{word}", "lat_p99") for word in POLICY_ROWS[name].words}
+    others = {word: value for word, value in found.items()
+              if value is not None and word not in ("prio", "again")}
+    if not others or found["prio"] is None:
+        return ""
+    best = min(others, key=others.__getitem__)
+    return (f"p99 with prio is {_times(found['prio'] / others[best])} that of the best of the "
+            f"others, {best}.")
 
+
+def _depth(taken: FigureSet) -> Iterator[Table]:
     def lanes(_: FigureSet) -> str:
         rate = _ratio(taken, "iops", ("depth_lanes_prio", "depth_lanes_direct"))
         return f"{_times(rate)} direct's rate, once the depth is learned."
     yield from _table(taken, "depth", "A slow device that takes 128 commands: write and fsync",
-                      ("depth_link",), (*LATENCIES, "mb_s"), link)
+                      ("depth_link",), (*LATENCIES, "mb_s"),
+                      lambda _: _beside_best(taken, "depth_link"))
     yield from _table(taken, "depth", "The same, claimed by smq_conv", ("depth_conv",),
                       (*LATENCIES, "mb_s"), _always("The upper host's policy holds."))
+    yield from _table(taken, "depth", "The same, in place on a host of tcm_loop", ("depth_place",),
+                      (*LATENCIES, "mb_s"), lambda _: _beside_best(taken, "depth_place"))
     yield from _table(taken, "depth", "A device that needs 64 commands", ("depth_lanes",),
                       ("iops",), lanes)
+
+
+def _files(taken: FigureSet) -> Iterator[Table]:
+    for name, title in (("files_one", "All on one ext4"),
+                        ("files_apart", "An ext4 for the database")):
+        def says(_: FigureSet, name: str = name) -> str:
+            untar, copy = (_times(_ratio(taken, metric, (f"{name}_prio", f"{name}_direct")))
+                           for metric in ("seconds", "mb_s"))
+            return (f"{_beside_best(taken, name)} The untar takes {untar} as long as with direct, "
+                    f"the copy has {copy} its rate.")
+        yield from _table(taken, "files", title, (name,), ("lat_p50", "lat_p99", "seconds", "mb_s"),
+                          says)
 
 
 def _steer(taken: FigureSet) -> Iterator[Table]:
@@ -264,7 +281,8 @@ def _steer(taken: FigureSet) -> Iterator[Table]:
 
 def all_tables(taken: FigureSet) -> list[Table]:
     """All tables, in the order of the policies."""
-    return [*_batch(taken), *_bucket(taken), *_depth(taken), *_prio(taken), *_steer(taken)]
+    return [*_batch(taken), *_bucket(taken), *_depth(taken), *_files(taken),
+            *_prio(taken), *_steer(taken)]
 
 
 def judged(taken: FigureSet, parts: Sequence[str] = tuple(TITLES)) -> list[Judged]:

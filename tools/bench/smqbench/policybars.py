@@ -78,6 +78,14 @@ def worst_batch(taken: FigureSet) -> float | None:
     return min(ratios, default=None)
 
 
+def place_p99(taken: FigureSet) -> float | None:
+    """p99 of a sync write with prio in place, divided by the lowest of the kernel's own means."""
+    mine, *others = (_value(taken, f"depth_place_{word}", "lat_p99")
+                     for word in ("prio", "wbt", "deadline", "bfq"))
+    best = min((one for one in others if one), default=None)
+    return mine / best if mine is not None and best else None
+
+
 def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
     """bucket's rate divided by direct's, on two CPUs, from p10 of all chunks."""
     def ask(taken: FigureSet) -> float | None:
@@ -138,6 +146,10 @@ BARS = [
         _by("depth_link_prio", "depth_link_direct", "mb_s"), lambda x: x >= 0.97),
     Bar("depth", "the same, claimed: p99 of write and fsync, ms", "<= 500",
         _is("depth_conv_prio", "lat_p99"), lambda x: x <= 500),
+    Bar("depth", "the same, in place: p99 / that of the best of wbt, mq-deadline, bfq", "<= 1",
+        place_p99, lambda x: x <= 1),
+    Bar("depth", "the same, in place: MB/s / direct's", ">= 0.97",
+        _by("depth_place_prio", "depth_place_direct", "mb_s"), lambda x: x >= 0.97),
     Bar("depth", "needs 64 commands: commands a second / direct's", ">= 0.97",
         _by("depth_lanes_prio", "depth_lanes_direct", "iops"), lambda x: x >= 0.97),
     Bar("prio", "full device: p99 of write and fsync, direct's / prio's", ">= 10",

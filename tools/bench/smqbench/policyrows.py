@@ -27,6 +27,13 @@ _READS = ("smq_ram hw_queues=4 depth=64, commands of 64 KiB; after drop_caches 4
 _THRESHOLDS = {"off": "steer, off"} | {str(n): f"steer above {n} %"
                                        for n in (2, 10, 25, 50, 75, 98)}
 
+_OTHERS = {"wbt": "direct, wbt", "deadline": "direct, mq-deadline", "kyber": "direct, kyber",
+           "bfq": "direct, bfq"}
+_FILE_OTHERS = {word: text for word, text in _OTHERS.items() if word != "kyber"}
+_FILES = ("tcm_loop with queue_depth=128 over smq_ram model/bytes_per_sec=10000000, attached in "
+          "prio's row; vm.dirty_bytes=16 MiB; cp of a large file, 2 s later tar -x of 384 files of "
+          "16 KiB, and SQLite with synchronous=FULL: ")
+
 POLICY_ROWS = {
     "shared": PolicyRows(
         "bucket", "one hardware queue", "smq_ram hw_queues=1 null=1 model/doorbell_ns=1: the "
@@ -64,14 +71,21 @@ POLICY_ROWS = {
         "prio", "10 MB/s, takes 128 commands", "smq_ram depth=128 model/bytes_per_sec=10000000, "
         "max_sectors_kb=512, prio without a setting: 16 async writers with four writes each of "
         "512 KiB, one syncer",
-        {"wbt": "direct, wbt", "deadline": "direct, mq-deadline", "kyber": "direct, kyber",
-         "bfq": "direct, bfq"}),
+        _OTHERS),
     "depth_conv": PolicyRows(
         "prio", "the same, claimed by smq_conv", "the same disk, claimed; the policy is that of "
         "the upper host", {"wbt": "direct, wbt"}),
+    "depth_place": PolicyRows(
+        "prio", "the same, in place on tcm_loop", "LIO's tcm_loop with queue_depth=128 over the "
+        "same disk; smq_conv has attached its host in prio's row", _OTHERS),
     "depth_lanes": PolicyRows(
         "prio", "64 commands at once, 10 ms each", "smq_ram depth=128 model/service_ns=10000000: "
         "reads, QD64 one by one"),
+    "files_one": PolicyRows(
+        "prio", "10 MB/s, one ext4", f"{_FILES}all on one ext4", _FILE_OTHERS),
+    "files_apart": PolicyRows(
+        "prio", "10 MB/s, an ext4 for the database", f"{_FILES}the database on an ext4 of its own",
+        _FILE_OTHERS),
     "steer_apart": PolicyRows(
         "steer", "queues served apart", f"{_APART}; one task on CPU 0, QD64"),
     "steer_balanced": PolicyRows(
