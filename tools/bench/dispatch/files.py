@@ -132,7 +132,8 @@ def beside(notes: Notes, name: str, disk: Foreign, nodes: Sequence[str], word: s
         took, copy, untar = load(places)
         disk.model(bytes_per_sec=0)
     with mounted(nodes) as places:
-        seen = {"verified": verified(places[-1] / "database", len(took), places[0])}
+        seen = {"verified": verified(places[-1] / "database", len(took), places[0]),
+                "commits": len(took)}
     for metric, percent in PERCENTILES.items():
         notes.value(f"{name}_{word}", metric, timing.percentile(took, percent), path="database",
                     **WORKLOAD, parameters=seen)
