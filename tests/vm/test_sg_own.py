@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -65,6 +65,19 @@ def lun(request):
 def exists(path: str) -> bool:
     """Whether a node has a queue of its own."""
     return smqsg.attr(path, "own_queue_exists") == 1
+
+
+def slow_read(lun: Lun, host_dir, pool: ThreadPoolExecutor, seconds: float) -> Future:
+    """Sends a READ that takes @seconds; those that follow take no time."""
+    host_dir.set("model/service_ns", int(seconds * SECOND))
+    reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
+                          "iflag=direct")
+    inflight = lun.queue.parent / "inflight"
+    wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
+    # The block layer counts the command shortly before smq_ram reads service_ns.
+    time.sleep(0.1)
+    host_dir.set("model/service_ns", 0)
+    return reading
 
 
 def mode_of(path: str) -> Path:
@@ -140,16 +153,11 @@ def test_slow_command_in_flight_delays_only_the_creation():
         lun, = host.luns()
         left_alone(lun)
         path = smqsg.node(lun)
-        inflight = lun.queue.parent / "inflight"
         # What takes long on a busy machine comes before the slow command.
         with ExitStack() as stack:
             file = stack.enter_context(SlotFile(path))
             freezes = stack.enter_context(calls("", "blk_freeze_queue_start"))
-            host_dir.set("model/service_ns", 4 * SECOND)
-            reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
-                                  "iflag=direct")
-            wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
-            host_dir.set("model/service_ns", 0)
+            reading = slow_read(lun, host_dir, pool, 4)
             job = stack.enter_context(waits_on(lun.sd, path="read", ms=1500))
             assert file.setup(slots=COMMANDS) == 0 and not exists(path)
             assert file.lend(0, Memory(PAGE)) == 0
@@ -173,13 +181,8 @@ def test_queue_that_no_one_wants_any_more_is_not_created():
         lun, = host.luns()
         left_alone(lun)
         path = smqsg.node(lun)
-        inflight = lun.queue.parent / "inflight"
         for off in (True, False):
-            host_dir.set("model/service_ns", 2 * SECOND)
-            reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
-                                  "iflag=direct")
-            wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
-            host_dir.set("model/service_ns", 0)
+            reading = slow_read(lun, host_dir, pool, 2)
             with SlotFile(path) as file:
                 assert file.setup(slots=COMMANDS) == 0 and not exists(path)
                 if off:
@@ -202,12 +205,7 @@ def test_slow_command_in_flight_delays_only_the_end():
         path = smqsg.node(lun)
         with SlotFile(path) as file:
             assert file.setup(slots=COMMANDS) == 0 and exists(path)
-        host_dir.set("model/service_ns", 4 * SECOND)
-        reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
-                              "iflag=direct")
-        inflight = lun.queue.parent / "inflight"
-        wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
-        host_dir.set("model/service_ns", 0)
+        reading = slow_read(lun, host_dir, pool, 4)
         set_mode(path, "off")
         assert waits(lun.sd, path="read", ms=1500)["worst_us"] < 1500000
         assert not reading.done() and exists(path)
@@ -223,12 +221,7 @@ def test_slow_command_in_flight_delays_only_the_unloading():
         path = smqsg.node(lun)
         with SlotFile(path) as file:
             assert file.setup(slots=COMMANDS) == 0 and exists(path)
-        host_dir.set("model/service_ns", 4 * SECOND)
-        reading = pool.submit(run, "dd", f"if={lun.sd}", "of=/dev/null", "bs=4k", "count=1",
-                              "iflag=direct")
-        inflight = lun.queue.parent / "inflight"
-        wait_for("the read", lambda: inflight.read_text(encoding="ascii").split()[0] == "1")
-        host_dir.set("model/service_ns", 0)
+        reading = slow_read(lun, host_dir, pool, 4)
         try:
             unloading = pool.submit(unload, "smq_sg")
             assert waits(lun.sd, path="read", ms=1500)["worst_us"] < 1500000
