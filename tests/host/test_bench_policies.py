@@ -108,9 +108,25 @@ def test_worst_row_of_batch_is_judged():
         return [figure(f"batch_bell_{name}", "iops", value, load)
                 for name, value in (("direct", direct), ("again", again), ("batch", batch))]
     found = taken(*rows(8, 1000, 1001, 990), *rows(32, 1000, 1100, 500))
-    assert judged(found, "the worst row").value == pytest.approx(0.99)
+    assert judged(found, "the worst row: commands").value == pytest.approx(0.99)
     found = taken(*rows(8, 1000, 1001, 970))
-    assert judged(found, "the worst row").word == "MISSED"
+    assert judged(found, "the worst row: commands").word == "MISSED"
+
+
+def test_worst_row_of_steer_is_judged():
+    """A time and a rate are compared with direct's; a row whose rows with direct differ by more
+    than 2 % is left out."""
+    def rows(name, metric, **values):
+        return [figure(f"steer_{name}_{word.strip('_')}", metric, value, cpus=4)
+                for word, value in values.items()]
+    found = taken(*rows("pool", "iops", direct=1000, again=1010, steer=970),
+                  *rows("map", "seconds", direct=1, again=1.05, _2=2),
+                  *rows("tagset", "seconds", direct=1, again=0.99, _2=1.04, off=0.9))
+    worst = judged(found, "the worst row: time")
+    assert (worst.value, worst.word) == (pytest.approx(1.04), "PASS")
+    found.add(rows("tagset", "seconds", _98=1.06)[0])
+    assert judged(found, "the worst row: time").word == "MISSED"
+    assert policybars.steer_times(found)["steer_map_2", PAIR.path] is None
 
 
 @pytest.mark.parametrize("prio, word", [(600, "PASS"), (610, "MISSED")])

@@ -144,7 +144,7 @@ def experiment(notes: Notes, repeats: int, quick: bool) -> None:
             device.set_queue(max_sectors_kb=64, read_ahead_kb=4096)
             right = fill(device)
             device.model(irq_affinity=1, **model)
-            words = ["direct", *map(str, SHARES if not quick else (2, 50)), "off"]
+            words = ["direct", "again", *map(str, SHARES if not quick else (2, 50)), "off"]
             for _, word in timing.turns(words, 1 if quick else repeats):
                 for pinned in (False, True):
                     reads(notes, device, kind, word, pinned, right)
@@ -165,13 +165,13 @@ def fill(device: Host) -> int:
 def reads(notes: Notes, device: Host, kind: str, word: str, pinned: bool, right: int) -> None:
     """Measures one round of read_all(). @right is the checksum that the data must have."""
     device.choose("direct")
-    threshold = OFF if word in ("direct", "off") else max(TAGS * int(word) // 100, 1)
+    threshold = max(TAGS * int(word) // 100, 1) if word.isdigit() else OFF
     before = Counted(device)
     (took, crc, moved), _ = sample_during(lambda: read_all(device, pinned), BEGIN_READS,
                                           lambda: chosen(device, word, threshold))
     if crc != right:
         raise BenchError("buffered reads: the data is not what was written")
-    found = before.since() if word != "direct" else {"steered": 0, "done": 1}
+    found = before.since() if word not in ("direct", "again") else {"steered": 0, "done": 1}
     workload = {"path": "buffered_pinned" if pinned else "buffered", "op": "read", "bs": MIB,
                 "qd": 1, "batch": 1, "luns": 1, "jobs": 1}
     parameters = {"threshold": threshold, "migrations": moved, **found}

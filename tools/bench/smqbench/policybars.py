@@ -5,7 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .figures import FigureSet
+from .policyrows import POLICY_ROWS
 
+# Two rows with direct that differ by more than this part have been disturbed.
+CHANCE = 0.02
 PASS, FAIL, UNKNOWN = "PASS", "MISSED", "not measured"
 
 
@@ -64,18 +67,46 @@ def _is(row: str, metric: str, **wanted: object) -> Callable[[FigureSet], float 
     return lambda taken: _value(taken, row, metric, **wanted)
 
 
+def _alike(taken: FigureSet, name: str, metric: str, **wanted: object) -> float | None:
+    """The figure with direct; None if that with direct again differs by more than 2 %."""
+    direct, again = (_value(taken, f"{name}_{word}", metric, **wanted)
+                     for word in ("direct", "again"))
+    if direct and again and abs(direct - again) <= CHANCE * direct:
+        return direct
+    return None
+
+
 def worst_batch(taken: FigureSet) -> float | None:
     """The lowest rate with batch of all workloads, divided by direct's. Leaves out workloads in
     which two rows with direct differ by more than 2 %."""
     ratios = []
     for name in ("batch_free", "batch_bell"):
         for one in taken.find(instrument="policies", row=f"{name}_batch", metric="iops"):
-            direct, again = (
-                _value(taken, f"{name}_{word}", "iops", qd=one.qd, batch=one.batch)
-                for word in ("direct", "again"))
-            if direct and again and abs(direct - again) <= 0.02 * direct:
+            direct = _alike(taken, name, "iops", qd=one.qd, batch=one.batch)
+            if direct:
                 ratios.append(one.value / direct)
     return min(ratios, default=None)
+
+
+def steer_times(taken: FigureSet) -> dict[tuple[str, str], float | None]:
+    """How long each row with steer takes, divided by direct's time, by row and path; None if two
+    rows with direct differ by more than 2 %."""
+    found = {}
+    for name, group in POLICY_ROWS.items():
+        words = group.words.keys() - {"direct", "again"} if name.startswith("steer_") else ()
+        for word in words:
+            for metric in ("seconds", "iops"):
+                for one in taken.find(instrument="policies", row=f"{name}_{word}", metric=metric):
+                    direct = _alike(taken, name, metric, path=one.path)
+                    ratio = one.value / direct if direct else None
+                    found[one.row, one.path] = \
+                        1 / ratio if ratio and metric == "iops" else ratio
+    return found
+
+
+def worst_steer(taken: FigureSet) -> float | None:
+    """The longest time of all rows with steer, divided by direct's."""
+    return max((one for one in steer_times(taken).values() if one is not None), default=None)
 
 
 def place_p99(taken: FigureSet) -> float | None:
@@ -168,4 +199,6 @@ BARS = [
         _is("steer_balanced_steer", "steered"), lambda x: x < 1),
     Bar("steer", "queues served alike: % steered", "< 1",
         _is("steer_pool_steer", "steered"), lambda x: x < 1),
+    Bar("steer", "the worst row: time of the load / direct's", "<= 1.05", worst_steer,
+        lambda x: x <= 1.05),
 ]
