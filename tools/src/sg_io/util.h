@@ -74,9 +74,9 @@ static inline __u64 prng_below(__u64 *state, __u64 n)
 }
 
 /*
- * Makes room for one more element in an array that has @nr, by doubling it when it is full. @array: a
- * pointer to the pointer to its first element; @size: bytes of an element; @room: elements that fit,
- * 0 at first. Return: false without memory; the array is then as before.
+ * Makes room for one more element in an array that has @nr, by doubling it when it is full.
+ * @array: a pointer to the pointer to its first element; @size: bytes of an element; @room:
+ * elements that fit, 0 at first. Return: false without memory; the array is then as before.
  */
 bool array_make_room(void *array, size_t size, size_t nr, size_t *room);
 

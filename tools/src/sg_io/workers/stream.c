@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "stream.h"
+#include "util.h"
 
 struct stream *stream_new(const struct plan *plan, unsigned int nr_lanes)
 {
@@ -76,8 +77,7 @@ static void add_conflicts(struct stream *s, unsigned int lane, __u32 cmd)
 /* A command has ended in the recording. */
 static bool note_end(struct stream *s, struct flight_end end)
 {
-	struct flight_end *bigger;
-	unsigned int i, kept = 0, room;
+	unsigned int i, kept = 0;
 
 	if (end.cmd >= s->latest) {
 		s->latest = end.cmd + 1;
@@ -87,14 +87,8 @@ static bool note_end(struct stream *s, struct flight_end end)
 				s->recent[kept++] = s->recent[i];
 		s->nr_recent = kept;
 	}
-	if (s->nr_recent == s->room) {
-		room = s->room ? 2 * s->room : 64;
-		bigger = realloc(s->recent, room * sizeof(*bigger));
-		if (!bigger)
-			return false;
-		s->recent = bigger;
-		s->room = room;
-	}
+	if (!array_make_room(&s->recent, sizeof(*s->recent), s->nr_recent, &s->room))
+		return false;
 	s->recent[s->nr_recent++] = end;
 	return true;
 }

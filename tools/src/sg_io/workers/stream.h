@@ -27,7 +27,7 @@ struct stream {
 	__u32 latest;		/* of those that have ended in the recording; index + 1, 0: none */
 	struct flight_end *recent;	/* ended in the recording since @latest was issued */
 	unsigned int nr_recent;
-	unsigned int room;
+	size_t room;
 	/* Of the command that stream_next() has returned: */
 	__u32 *waits;		/* the commands that it waits for */
 	unsigned int nr_waits;
