@@ -6,9 +6,9 @@ and writes the times at which it began and ended to DIR/NAME. For test_bench_ste
 # Like tools/bench/run, this uses Debian's own Python, which has matplotlib.
 
 import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
+
+from program import program
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 PROGRAM = """#!/usr/bin/python3
@@ -27,12 +27,7 @@ FigureSet().write(Path(sys.argv[sys.argv.index("--json") + 1]))
 def main() -> int:
     """Runs tools/bench/run with these steps."""
     folder, seconds = sys.argv[1:]
-    loader = SourceFileLoader("bench_run", str(BENCH / "run"))
-    spec = spec_from_loader("bench_run", loader)
-    assert spec
-    bench = module_from_spec(spec)
-    sys.modules["bench_run"] = bench
-    loader.exec_module(bench)
+    bench = program("run")
 
     def step(name, **words):
         program = Path(folder, f"{name}.py")

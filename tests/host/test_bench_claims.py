@@ -5,11 +5,10 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
+from program import program
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
@@ -372,15 +371,6 @@ def test_again_rebuilds_the_report_from_results(tmp_path):
     assert len(lines) == 1 + len(everything().figures)
     assert lines[0].startswith("instrument,row,path,op,bs,qd")
     assert done.stdout.count("reproduced") == len(claims.CLAIMS)
-
-
-def program(name):
-    """Imports a program of the bench as a module."""
-    loader = SourceFileLoader(f"bench_{name}", str(BENCH / name))
-    made = module_from_spec(spec_from_loader(loader.name, loader))
-    sys.modules[loader.name] = made
-    loader.exec_module(made)
-    return made
 
 
 def test_resume_repeats_only_unfinished_instruments(tmp_path, monkeypatch):

@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """tools/bench/copy: its ratio, and its verdict."""
-import importlib.machinery
-import importlib.util
-from pathlib import Path
 
 import pytest
+from program import program
 
-TOOL = Path(__file__).resolve().parents[2] / "tools/bench/copy"
 
 
 @pytest.fixture(name="copy", scope="module")
 def copy_():
-    loader = importlib.machinery.SourceFileLoader("bench_copy", str(TOOL))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
+    return program("copy")
 
 
 def test_the_median_of_the_ratios_of_all_rounds_is_judged(copy):

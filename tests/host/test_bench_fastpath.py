@@ -2,11 +2,10 @@
 """tools/bench/fastpath: each bar is measured, and each missed bar is named."""
 
 import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
+from program import program
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
@@ -21,10 +20,7 @@ ROWS = ["scsi_debug", "scsi_debug_deadline", "scsi_debug_bfq", "scsi_debug_kyber
 @pytest.fixture(name="fastpath", scope="module")
 def fixture_fastpath():
     """The program as a module."""
-    loader = SourceFileLoader("bench_fastpath", str(BENCH / "fastpath"))
-    made = module_from_spec(spec_from_loader(loader.name, loader))
-    loader.exec_module(made)
-    return made
+    return program("fastpath")
 
 
 def taken(fastpath, values=None):

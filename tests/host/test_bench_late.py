@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """tools/bench/late: its evaluation, and its verdicts."""
-import importlib.machinery
-import importlib.util
-from pathlib import Path
 
 import pytest
+from program import program
 
-TOOL = Path(__file__).resolve().parents[2] / "tools/bench/late"
 TEXT = """timer 3700 3900 3910 0
 sleep {sleep} 9000 9100 0
 sleep-nothing 3600 4400 4500 0
@@ -17,10 +14,7 @@ spin-nothing 240 250 260 40
 
 @pytest.fixture(name="late", scope="module")
 def late_():
-    loader = importlib.machinery.SourceFileLoader("bench_late", str(TOOL))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
+    return program("late")
 
 
 @pytest.mark.parametrize("sleep,spin,good", [(0, 0, True), (1, 0, False), (0, 1, False)])

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+from program import program
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "bench" / "native"
@@ -233,12 +234,7 @@ def test_company_is_killed_after_an_exception():
 @pytest.fixture(name="native")
 def fixture_native():
     """Imports tools/bench/native as a module."""
-    from importlib.machinery import SourceFileLoader
-    from importlib.util import module_from_spec, spec_from_loader
-    spec = spec_from_loader("native", SourceFileLoader("native", str(TOOL)))
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return program("native")
 
 
 def test_paths_to_a_device_are_measured_in_turns(native):

@@ -2,12 +2,11 @@
 """tools/bench/replay: its load, its evaluation of sg_io's results, and its verdict."""
 
 import argparse
-import importlib.machinery
-import importlib.util
 import subprocess
 from pathlib import Path
 
 import pytest
+from program import program
 from sg_io_build import binary, run
 
 TOOL = Path(__file__).resolve().parents[2] / "tools/bench/replay"
@@ -15,10 +14,7 @@ TOOL = Path(__file__).resolve().parents[2] / "tools/bench/replay"
 
 @pytest.fixture(name="bench", scope="module")
 def bench_():
-    loader = importlib.machinery.SourceFileLoader("bench_replay", str(TOOL))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
+    return program("replay")
 
 
 def options(**changes):
