@@ -63,14 +63,14 @@ def sources(copy_mib: int) -> None:
 
 
 @contextmanager
-def mounted(nodes: Sequence[str]) -> Iterator[list[Path]]:
-    """Mounts the ext4 of each node."""
+def mounted(nodes: Sequence[str], mode: str) -> Iterator[list[Path]]:
+    """Mounts the ext4 of each node, with this mode of its journal."""
     with ExitStack() as stack:
         places = []
         for number, node in enumerate(nodes):
             place = FOLDER / f"disk{number}"
             place.mkdir(exist_ok=True)
-            run("mount", "-t", "ext4", node, place)
+            run("mount", "-t", "ext4", "-o", f"data={mode}", node, place)
             stack.callback(run, "umount", place)
             places.append(place)
         yield places
@@ -120,18 +120,18 @@ def load(places: Sequence[Path]) -> tuple[list[float], float, float]:
         return took, copy.result(), untar.result()
 
 
-def beside(notes: Notes, name: str, disk: Foreign, nodes: Sequence[str], word: str,
+def beside(notes: Notes, name: str, disk: Foreign, nodes: Sequence[str], mode: str, word: str,
            copy_mib: int) -> None:
     """Measures one round."""
     for node in nodes:
         # Not lazily: that would write while a round runs.
         run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", node)
-    with mounted(nodes) as places:
+    with mounted(nodes, mode) as places:
         disk.model(bytes_per_sec=TEN)
         set_up(disk, word)
         took, copy, untar = load(places)
         disk.model(bytes_per_sec=0)
-    with mounted(nodes) as places:
+    with mounted(nodes, mode) as places:
         seen = {"verified": verified(places[-1] / "database", len(took), places[0]),
                 "commits": len(took)}
     for metric, percent in PERCENTILES.items():
@@ -156,6 +156,10 @@ def measure(notes: Notes, repeats: int, quick: bool) -> None:
     with host("files", DISK_MIB, hw_queues=1, depth=DEPTH) as device, foreign(device) as disk:
         disk.set_queue(nomerges=0)
         nodes = disk.partitions(*SIZES)
-        for name, used in (("files_one", nodes[:1]), ("files_apart", nodes)):
-            for _, word in timing.turns(WORDS, 1 if quick else repeats):
-                beside(notes, name, disk, used, word, copy_mib)
+        for name, used, mode, words in (
+                ("files_one", nodes[:1], "ordered", WORDS),
+                # The commit of a database waits for no data of other files.
+                ("files_writeback", nodes[:1], "writeback", WORDS[:4]),
+                ("files_apart", nodes, "ordered", WORDS)):
+            for _, word in timing.turns(words, 1 if quick else repeats):
+                beside(notes, name, disk, used, mode, word, copy_mib)

@@ -236,6 +236,7 @@ def _depth(taken: FigureSet) -> Iterator[Table]:
 
 def _files(taken: FigureSet) -> Iterator[Table]:
     for name, title in (("files_one", "All on one ext4"),
+                        ("files_writeback", "All on one ext4, data=writeback"),
                         ("files_apart", "An ext4 for the database")):
         def says(_: FigureSet, name: str = name) -> str:
             untar, copy = (_times(_ratio(taken, metric, (f"{name}_prio", f"{name}_direct")))

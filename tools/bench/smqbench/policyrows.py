@@ -83,6 +83,9 @@ POLICY_ROWS = {
         "reads, QD64 one by one"),
     "files_one": PolicyRows(
         "prio", "10 MB/s, one ext4", f"{_FILES}all on one ext4", _FILE_OTHERS),
+    "files_writeback": PolicyRows(
+        "prio", "10 MB/s, one ext4, data=writeback", f"{_FILES}all on one ext4, mounted with "
+        "data=writeback", {"wbt": _OTHERS["wbt"]}),
     "files_apart": PolicyRows(
         "prio", "10 MB/s, an ext4 for the database", f"{_FILES}the database on an ext4 of its own",
         _FILE_OTHERS),
