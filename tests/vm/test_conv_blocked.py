@@ -19,13 +19,15 @@ from kit.host import SCSI_DEVICES, Host, Lun, load, run, unload, wait_for
 from kit.lio import iblock, write_attr
 from kit.paths import read_by_block
 from kit.ramdir import RamDir, ram_host
+from kit.sanitizing import TIME_FACTOR
 from kit.steps import recorded
 
 # A disk's timeout. The block layer may let a timer expire a second late.
 READ_MS = 700
 TIMED_OUT = READ_MS / 1000 + 1.1
-# How long a command of a slow disk takes, in nanoseconds, for each time that its timer expires.
-SLOW = 2_500_000_000
+# How long a command of a slow disk takes, in nanoseconds, for each time that its timer expires. A
+# slow kernel handles an expired timer late, and a command that ends before is not repeated.
+SLOW = 2_500_000_000 * TIME_FACTOR
 STEPS = ["abort", "LUN reset"]
 SECONDS = 60
 
