@@ -5,7 +5,6 @@ import pytest
 from program import program
 
 
-
 @pytest.fixture(name="copy", scope="module")
 def copy_():
     return program("copy")
