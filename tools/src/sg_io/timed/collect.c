@@ -8,7 +8,7 @@
 #define PAGE	4096ULL
 /* After this time without progress it is worth counting what has not ended. */
 #define SLOW_NS	NS_PER_S
-/* Of the load of the chunks before the last one, when the next limits are chosen. */
+/* Each time that a chunk has ended, what earlier ones had counts this much less. */
 #define LOAD_WEIGHT	0.8
 
 static const struct smq_sg_timed_result *result_of(const struct chunk *c, const struct ref *ref)
@@ -85,7 +85,7 @@ static void note_issue(struct timed *t, const struct chunk *c, const struct ref 
 		run_stop(run, STOP_LATE);
 }
 
-/* Learns from the load until a command was issued. @area, @busy: of t->level, before. */
+/* Adds the load up to the issue of @cmd. @area, @busy: those of t->level before that. */
 static void note_load(struct timed *t, const struct chunk *c, __u32 cmd, double area, double busy)
 {
 	t->feedback.allowed += t->feedback.now * (t->level.busy - busy);

@@ -76,7 +76,7 @@ struct chunk {
 
 /*
  * Of PLAN_LOAD: commands end before others can be issued, so fewer are in flight than the limits
- * allow. How many fewer, shows in the chunks that have ended.
+ * allow. The chunks that have ended show how many fewer.
  */
 struct timed_load {
 	double allowed;		/* sums of commands in flight times ns; older ones weigh less */
