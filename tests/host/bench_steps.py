@@ -30,10 +30,10 @@ def main() -> int:
     bench = program("run")
 
     def step(name, **words):
-        program = Path(folder, f"{name}.py")
-        program.write_text(PROGRAM.format(bench=BENCH, folder=folder, name=name, seconds=seconds))
-        program.chmod(0o755)
-        return bench.Step(name, 1, program=str(program), **words)
+        file = Path(folder, f"{name}.py")
+        file.write_text(PROGRAM.format(bench=BENCH, folder=folder, name=name, seconds=seconds))
+        file.chmod(0o755)
+        return bench.Step(name, 1, program=str(file), **words)
     bench.STEPS = [step("pair1", two_cpus=True), step("one1"), step("one2"), step("one3"),
                    step("pair2", two_cpus=True)]
     sys.argv = ["run", "--out", f"{folder}/report"]

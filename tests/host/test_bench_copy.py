@@ -12,7 +12,8 @@ def copy_():
 
 def test_the_median_of_the_ratios_of_all_rounds_is_judged(copy):
     """Each round's ratio is that of its fastest programs."""
-    rounds = [{"sg_dd": 10, "sgp_dd, 2 threads": other, "sg_io, 1 jobs": 20, "sg_io, 2 jobs": mine}
+    rounds = [{"sg_dd": 10, "sgp_dd, 2 threads": other,
+               "sg_io, --jobs=1": 20, "sg_io, --jobs=2": mine}
               for other, mine in ((20, 30), (5, 15), (5, 70))]
     assert [copy.ratio(rates) for rates in rounds] == [1.5, 2, 7]
     assert copy.table(rounds, 2).endswith("2.00 (1.50 to 7.00), at least 2: PASS")
