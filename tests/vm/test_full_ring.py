@@ -273,6 +273,14 @@ def test_a_new_policy_counts_commands_that_already_wait(hold):
             assert get_param("max_inflight") == 16
 
 
+def ends_nothing(host):
+    """Whether no command ends for a while, although the device has some. How many it has depends on
+    the depth that the layer has learned."""
+    done = host.stats()["done"]
+    time.sleep(0.3)
+    return get_param("inflight") and host.stats()["done"] == done
+
+
 @with_params(depth=4)
 def test_replaced_policy_leaves_no_command_in_its_lists(hold):
     """"prio" is replaced while its lists have commands for which a slow device has no room.
@@ -285,7 +293,7 @@ def test_replaced_policy_leaves_no_command_in_its_lists(hold):
         wait_for("commands in its lists", lambda: held(hold) >= 4)
         # The device takes longer than a change of policy waits for it.
         set_param("delay_us", 4000000)
-        wait_for("slow commands", lambda: get_param("inflight") == 4 and held(hold) >= 4)
+        wait_for("slow commands", lambda: ends_nothing(hold) and held(hold) >= 4)
         choose(hold, "batch")
         set_param("delay_us", 1000)
     settle(hold)

@@ -34,7 +34,7 @@ STEPS = {
 @pytest.fixture(name="root", scope="module")
 def _root(tmp_path_factory):
     """A clean Debian 13, with the tree in /root/smq."""
-    root = Root(tmp_path_factory.mktemp("debian13") / "root", "trixie", "ca-certificates")
+    root = Root(tmp_path_factory.mktemp("debian13") / "root", "trixie", "ca-certificates,mount")
     try:
         tree = root.path / "root/smq"
         tree.mkdir()
