@@ -23,13 +23,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from . import again, idle, plan, process, pytests, reasons, times
+from . import again, idle, plan, process, pytests, reasons, shed, times
 from .progress import Progress
 from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, total,
                      write_junit)
@@ -75,7 +75,10 @@ def parse() -> argparse.Namespace:
              f"{min(MOST_JOBS, os.cpu_count() or 1)}; and one more if more than a fifth of the CPU "
              f"time of the last {idle.SECONDS} s was idle, because tests wait a lot)")
     add("--minutes", type=int, metavar="N",
-        help="stop after this time; the remaining steps count as failed (default: no limit)")
+        help="end after this time: a step that would not end in time, by its usual time and this "
+             "machine's speed, does not begin, and counts as skipped. Steps of build, lint and "
+             "most of host always begin; what still runs at the end of the time has failed "
+             "(default: no limit)")
     add("--no-retry", action="store_true",
         help="do not repeat tests that failed in VMs. Without this option they are not repeated "
              f"either if more than {again.MOST_FAILED} failed or less than "
@@ -100,9 +103,11 @@ def parse() -> argparse.Namespace:
     try:
         every = plan.steps(TOP, kernels, options.full)
         options.steps = plan.chosen(every, options.only)
-        options.turn = [] if options.turn is None else plan.turn(every, options.turn)
-        always = plan.beside(options.steps, options.turn)
-        options.steps = [step for step in every if step in always + options.turn]
+        number, options.turn = options.turn, []
+        if number is not None:
+            options.turn = plan.turn(every, number)
+            always = plan.beside(options.steps, number, options.turn)
+            options.steps = [step for step in every if step in always + options.turn]
     except ValueError as error:
         parser.error(str(error))
     return options
@@ -119,6 +124,7 @@ class Check:
         self.builds = [step for step in options.steps if step.builds]
         self.builds += [step for step in plan.builds()
                         if step.kernel in needed and step not in self.builds]
+        self.shed = shed.Shed(self.runner)
         self.steps = plan.together(TOP, [step for step in options.steps if not step.builds])
         self.progress = Progress(len(self.steps) + len(self.builds), not options.plain)
         self.used = idle.cpu_seconds()
@@ -176,6 +182,7 @@ class Check:
         result.cpu = self.runner.used() - used
         if not step.again:
             self.results.append(result)
+            self.shed.ended(step, result)
         self.progress.end(result)
         return result
 
@@ -201,42 +208,72 @@ class Check:
         self.folder.mkdir(parents=True, exist_ok=True)
         with ThreadPoolExecutor(self.options.jobs + 1) as pool:
             try:
-                # Builds run one after the other, because each uses all CPUs.
-                for step in self.builds:
-                    self.run_alone(pool, step)
-                self.tell_busy("builds")
                 if any(step.kernel for step in self.steps):
                     pytests.compile_for_guests(self.runner, TOP, self.folder)
-                # The first steps run in guests of User Mode Linux. While one CPU of such a guest
-                # is not running, the guest's other CPUs may wait for a lock that it holds. Two
-                # guests can run at a time, because each needs less than one CPU on
-                # average. A third one runs only if CPUs are still idle, see run_steps().
-                self.run_steps(pool)
-                self.tell_busy("tests")
-                if not self.options.no_retry:
-                    self.run_again(pool)
+                # A kernel with sanitizers runs as a program, User Mode Linux. While one CPU of
+                # such a guest is not running, the guest's other CPUs may wait for a lock that it
+                # holds. Two guests can run at a time, because each needs less than one CPU on
+                # average. A third one runs only if CPUs are still idle, see run_steps(). Other
+                # steps do not run beside them. They come last, because the kernel's build takes
+                # long, and only now it is known whether the time is enough for it.
+                checked = [step for step in self.steps if step.needs == plan.SANITIZE]
+                self.run_part(pool, False, [step for step in self.steps if step not in checked])
+                self.run_part(pool, True, checked)
+                self.results += self.shed.too_many(self.steps)
             except BaseException:
                 self.runner.stop()
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def run_steps(self, pool: ThreadPoolExecutor) -> None:
-        """Runs all steps except the builds, in order: --jobs of them at a time. Without --jobs, one
-        more than the default if CPUs are idle."""
-        waiting, lull = deque(self.steps), idle.Lull()
+    def run_part(self, pool: ThreadPoolExecutor, checked: bool, steps: list[plan.Step]) -> None:
+        """Runs steps after the builds that they need, and a second try of those that failed.
+        @checked: the steps need the kernel with sanitizers."""
+        builds = [step for step in self.builds if (step.kernel == plan.SANITIZE) == checked]
+        if not all(map(self.shed.fits, builds)):
+            self.leave_out(builds + steps)
+            return
+        # Builds run one after the other, because each uses all CPUs.
+        for step in builds:
+            self.run_alone(pool, step)
+        if builds:
+            self.tell_busy("builds")
+        if steps:
+            self.run_steps(pool, steps)
+            self.tell_busy("tests")
+        if not self.options.no_retry:
+            self.run_again(pool, steps)
+
+    def leave_out(self, steps: list[plan.Step]) -> None:
+        """Skips steps for which no time is left."""
+        if steps:
+            names = ", ".join(map(str, steps))
+            self.progress.say(f"no time is left for {len(steps)} steps: {names}")
+            self.results.append(self.shed.leave_out(steps))
+
+    def run_steps(self, pool: ThreadPoolExecutor, steps: list[plan.Step]) -> None:
+        """Runs steps in order: --jobs of them at a time. Without --jobs, one more than the default
+        if CPUs are idle. With --minutes, those that will not end in time do not begin."""
+        waiting, lull = list(steps), idle.Lull()
         running: set[Future[Result]] = set()
         while waiting or running:
             room = self.options.jobs - len(running)
             if room == 0 and self.options.fill and lull.lasts():
                 room = 1
-            for _ in range(min(room, len(waiting))):
-                running.add(pool.submit(self.run_step, waiting.popleft()))
+            for _ in range(room):
+                step = next(filter(self.shed.fits, waiting), None)
+                if not step:
+                    break
+                waiting.remove(step)
+                running.add(pool.submit(self.run_step, step))
                 # Measure the load with this step before adding another one.
                 lull.begin()
+            if not running:
+                break
             done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
             for future in done:
                 future.result()
             self.progress.tick(self.doing)
+        self.leave_out(waiting)
 
     def run_alone(self, pool: ThreadPoolExecutor, step: plan.Step) -> None:
         """Runs a step alone. If it is a build and passes, steps that need its kernel can run."""
@@ -255,9 +292,9 @@ class Check:
         """Runs the second try of one step."""
         again.merge(first, self.run_step(step))
 
-    def run_again(self, pool: ThreadPoolExecutor) -> None:
-        """Runs a second try of the tests that failed in VMs, one step at a time."""
-        tries = again.tries(self.steps, self.results)
+    def run_again(self, pool: ThreadPoolExecutor, steps: list[plan.Step]) -> None:
+        """Runs a second try of the tests of some steps that failed in VMs, one step at a time."""
+        tries = again.tries(steps, self.results)
         failed = again.failures([first for first, _ in tries])
         if failed > again.MOST_FAILED:
             self.progress.say(f"no second try: {failed} tests failed in VMs, which is more than "

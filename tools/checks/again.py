@@ -18,7 +18,7 @@ from .result import FAILED, PASSED, SKIPPED, Case, Result
 # If more tests failed, the cause is not a busy machine: there is no second try.
 MOST_FAILED = 40
 # If less time is left, a second try would not end in time.
-LEAST_SECONDS = 8 * 60
+LEAST_SECONDS = 4 * 60
 
 
 def _repeatable(result: Result) -> list[Case]:

@@ -27,6 +27,9 @@ NEWEST_KERNEL = "7.2"
 NOT_ON_NEWEST = ("boot", "legacy_model", "lld_faults", "matrix", "pvscsi", "qemu_hbas",
                  "sg_pool_life", "sg_io/sg_io_compare", "sg_io/sg_io_loads", "sg_poll_load",
                  "storage", "switch_devices", "virtio_corners", "virtio_full", "virtio_tgt")
+# The smoke tests of the newest kernel that need no VM of their own run in this many VMs, so that
+# no step takes much longer than the others.
+NEWEST_SMOKES = 4
 # An area that runs only if it is named or part of a turn (--turn). It takes long, for example
 # because a VM inside a VM takes minutes to start. Runs without it test the targets of
 # target-configs/ only in vm/storage, which sets them up without targetcli.
@@ -121,23 +124,26 @@ EXPECTED = {
     "slow/packages_bookworm": 700, "slow/packages_trixie": 700, "slow/dkms_chroot": 500,
     "host/vm": 280, "host/uml": 95, "host/bench_native": 35, "host/bench_run": 100,
     "host/bucket": 27, "host/smqtop_cost": 60, "host/depth": 18,
-    "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 600,
-    "vm/legacy_entry": 140, "vm/policy": 165, "vm/sg_pool_needs": 85, "vm/sg_pool_life": 40,
-    "vm/sg_depth": 120, "vm/sg_own": 120,
-    "vm/pvscsi": 120, "vm/sg_pool_tags": 80, "vm/eh": 95, "vm/storage": 105,
-    "vm/lld_faults": 100, "vm/fio_engine": 145, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
+    "host/bench_legacy": 80, "host/bench_plugins": 40, "vm/smoke": 90,
+    **{f"vm/smoke_{number}": 170 for number in range(1, NEWEST_SMOKES + 1)},
+    "vm/legacy_entry": 65, "vm/policy": 120, "vm/sg_pool_needs": 105, "vm/sg_pool_life": 60,
+    "vm/attach": 115, "vm/conv": 95, "vm/lio": 65, "vm/faults": 55, "vm/sg_corners": 45,
+    "vm/core_faults": 45, "vm/conv_exact": 40,
+    "vm/sg_depth": 80, "vm/sg_own": 120,
+    "vm/pvscsi": 120, "vm/sg_pool_tags": 55, "vm/eh": 95, "vm/storage": 105,
+    "vm/lld_faults": 100, "vm/fio_engine": 120, "vm/sg_io/sg_io_smq": 100, "vm/virtio": 70,
     "vm/matrix": 170, "vm/sg_compat": 70, "vm/sg_fc": 70, "vm/sg_fc_ten": 65, "vm/fc_guide": 70,
     "vm/sg_poll": 65, "vm/sg_tags": 65,
-    "vm/sg_io/sg_io_record": 60, "vm/sg_io/smqtop": 160, "vm/sg_io/smqtop_screen": 50,
+    "vm/sg_io/sg_io_record": 60, "vm/sg_io/smqtop": 110, "vm/sg_io/smqtop_screen": 50,
     "vm/sg_adhoc": 60,
     "vm/escalation": 60, "vm/bucket": 45,
     "vm/steer": 100, "vm/full_ring": 75, "vm/switch": 45, "vm/switch_devices": 60,
     "vm/virtio_full": 45, "vm/virtio_corners": 45, "vm/conv_lowers": 60,
-    "vm/conv_blocked": 150, "vm/boot": 80,
+    "vm/conv_blocked": 110, "vm/boot": 80,
     "sanitize/steer": 170, "sanitize/full_ring": 190,
     "sanitize/sg_pool_tags": 230, "sanitize/policy": 230, "sanitize/eh": 230,
-    "sanitize/defects": 140, "sanitize/sg_corners": 110, "sanitize/memory": 110,
-    "sanitize/sg_poll_adhoc": 95,
+    "sanitize/build": 500, "sanitize/defects": 140, "sanitize/sg_corners": 110,
+    "sanitize/memory": 110, "sanitize/sg_poll_adhoc": 95,
 }
 
 
@@ -145,7 +151,8 @@ EXPECTED = {
 class Step:
     """A part of a run, with its own result. needs: the kernel for which modules must be built
     before the step begins. named: the step runs only if it is named. again: the step is run for the
-    second time, because it failed."""
+    second time, because it failed. shared: if other steps were put into this one, roughly the
+    seconds of all."""
 
     area: str
     name: str
@@ -155,6 +162,7 @@ class Step:
     needs: str = ""
     named: bool = False
     again: bool = False
+    shared: float = 0
 
     @property
     def builds(self) -> bool:
@@ -168,7 +176,13 @@ class Step:
     @property
     def expected(self) -> float:
         """Roughly the seconds that the step takes, see EXPECTED."""
-        return EXPECTED.get(f"{self.area}/{self.name}", EXPECTED[self.area])
+        return self.shared or EXPECTED.get(f"{self.area}/{self.name}", EXPECTED[self.area])
+
+    @property
+    def must(self) -> bool:
+        """Whether a run without the step is no run: a run that has to end soon leaves out others
+        instead (tools/check --minutes)."""
+        return self.area in ("build", "lint") or self.area == "host" and not _yields(self)
 
     @property
     def slug(self) -> str:
@@ -199,14 +213,16 @@ def _is_left_out(kernel: str, name: str) -> bool:
 
 
 def smoke_steps(top: Path, kernel: str) -> list[Step]:
-    """The steps of the smoke tests: one for all files that need no VM of their own, and one for
-    each of the others."""
+    """The steps of the smoke tests: one, or NEWEST_SMOKES, for all files that need no VM of their
+    own, and one for each of the others."""
     files = _test_files(top, "tests/vm")
-    left_out = [path for path in files if _is_left_out(kernel, _name(path, "tests/vm"))]
-    alone = [path for path in files if path not in left_out and
+    files = [path for path in files if not _is_left_out(kernel, _name(path, "tests/vm"))]
+    alone = [path for path in files if
              (top / path).read_text(encoding="utf-8").find(f"\n{vmheader.PREFIX}") >= 0]
-    targets = ("tests/vm", *(f"--ignore={path}" for path in (*left_out, *alone)))
-    return [Step("vm", "smoke", kernel, targets, "smoke", kernel)] + [
+    targets = [str(path) for path in files if path not in alone]
+    parts = NEWEST_SMOKES if kernel == NEWEST_KERNEL else 1
+    return [Step("vm", f"smoke_{number + 1}" if parts > 1 else "smoke", kernel,
+                 tuple(targets[number::parts]), "smoke", kernel) for number in range(parts)] + [
         Step("vm", _name(path, "tests/vm"), kernel, (str(path),), "smoke", kernel)
         for path in alone]
 
@@ -269,7 +285,7 @@ def turn(all_steps: list[Step], number: int) -> list[Step]:
     return [step for step in all_steps if step in parts[number % TURNS]]
 
 
-def _yields_to_sanitizers(step: Step) -> bool:
+def _yields(step: Step) -> bool:
     """Whether a step is left out of a turn with the sanitizers, which takes long because their
     kernel has to be built. Left out are VMs of other kernels than FULL (the sanitizers' kernel is a
     7.2), tests in NOT_ON_NEWEST, planted defects, and tests of tools/vm and of the benchmarks."""
@@ -279,12 +295,14 @@ def _yields_to_sanitizers(step: Step) -> bool:
         step.name == "vm" or step.name.startswith("bench_"))
 
 
-def beside(always: list[Step], part: list[Step]) -> list[Step]:
-    """The steps of @always that run together with the turn @part. A turn with the sanitizers leaves
-    out some of them; the next turn runs these again."""
-    if not any(step.area == "sanitize" for step in part):
-        return always
-    return [step for step in always if not _yields_to_sanitizers(step)]
+def beside(always: list[Step], number: int, part: list[Step]) -> list[Step]:
+    """The steps of @always that run together with @part, turn @number. To save time each turn
+    leaves out some of them, which the next turn has: one with the sanitizers those of _yields(),
+    the others every second of the rest in VMs, in turn."""
+    if any(step.area == "sanitize" for step in part):
+        return [step for step in always if not _yields(step)]
+    rest = [step for step in always if step.area == "vm" and not _yields(step)]
+    return [step for step in always if step not in rest[number // 2 % 2::2]]
 
 
 def chosen(all_steps: list[Step], patterns: list[str]) -> list[Step]:
@@ -316,7 +334,7 @@ def _guest(top: Path, step: Step) -> tuple[object, ...] | None:
         words = [] if step.area == "sanitize" else vmheader.of([top / step.targets[0]])
     except vmheader.HeaderError:
         return None     # the error is reported when the step runs
-    return step.area, step.kernel, step.mark, tuple(words)
+    return step.area, step.kernel, step.mark, _yields(step), tuple(words)
 
 
 def together(top: Path, wanted: list[Step]) -> list[Step]:
@@ -332,14 +350,16 @@ def together(top: Path, wanted: list[Step]) -> list[Step]:
         result.append([step])
         if guest:
             begun[guest] = result[-1]
-    # Guests of User Mode Linux come first, so that no other steps run beside them: while one
-    # CPU of such a guest is not running, the guest's other CPUs may wait for a lock that it holds.
-    # Among the other steps the longest come first.
-    result.sort(key=lambda group: (group[0].area != "sanitize",
+    # A run that has to end soon (--minutes) leaves out steps at the end of this order: those of
+    # this turn come before those that each turn has, and what the next turn leaves out comes first.
+    # The sanitizers come last, see Check.run(). The longest steps come before shorter ones.
+    result.sort(key=lambda group: (group[0].area == "sanitize", not group[0].must,
+                                   not group[0].named, not _yields(group[0]),
                                    -sum(step.expected for step in group)))
-    return [replace(first, name=f"{first.name}+{len(more)}" if more else first.name,
+    return [replace(first, name=f"{first.name}+{len(more)}",
+                    shared=sum(step.expected for step in (first, *more)),
                     targets=tuple(target for step in (first, *more) for target in step.targets))
-            for first, *more in result]
+            if more else first for first, *more in result]
 
 
 def _exits(status: int, step: Step, log: Path) -> list[Case]:
