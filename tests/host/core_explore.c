@@ -538,6 +538,11 @@ static bool parse_thread(const char *word)
 	return true;
 }
 
+static bool parse(const char *word)
+{
+	return parse_option(word) || parse_thread(word);
+}
+
 int main(int argc, char **argv)
 {
 	int i;
@@ -546,16 +551,9 @@ int main(int argc, char **argv)
 	what.size = sizeof(world);
 	what.begin = begin;
 	what.end = end;
-	for (i = 1; i < argc; i++) {
-		if (!parse_option(argv[i]) && !parse_thread(argv[i])) {
-			fprintf(stderr, "%s is unknown\n", argv[i]);
-			return 2;
-		}
-	}
+	read_words(argc, argv, parse);
 	for (i = 0; i < nr_cmds; i++)
 		thread(completer, i)->idle = true;
 	thread(worker, 0)->idle = true;
-	explore(&what);
-	printf("%lu states, %lu steps\n", what.states, what.steps);
-	return 0;
+	return explore_all();
 }

@@ -65,4 +65,25 @@ static bool set_option(const char *word, const struct explore_option *options, u
 	return false;
 }
 
+/* Reads the words of the command line. Exits if one is unknown to @parse. */
+static void read_words(int argc, char **argv, bool (*parse)(const char *word))
+{
+	int i;
+
+	for (i = 1; i < argc; i++) {
+		if (!parse(argv[i])) {
+			fprintf(stderr, "%s is unknown\n", argv[i]);
+			exit(2);
+		}
+	}
+}
+
+/* Explores all orders, and says how many there are. */
+static int explore_all(void)
+{
+	explore(&what);
+	printf("%lu states, %lu steps\n", what.states, what.steps);
+	return 0;
+}
+
 #endif /* EXPLORE_WORDS_H */

@@ -205,18 +205,9 @@ static bool parse(const char *word)
 
 int main(int argc, char **argv)
 {
-	int i;
-
 	what.shared = &world;
 	what.size = sizeof(world);
 	what.begin = begin;
-	for (i = 1; i < argc; i++) {
-		if (!parse(argv[i])) {
-			fprintf(stderr, "%s is unknown\n", argv[i]);
-			return 2;
-		}
-	}
-	explore(&what);
-	printf("%lu states, %lu steps\n", what.states, what.steps);
-	return 0;
+	read_words(argc, argv, parse);
+	return explore_all();
 }

@@ -835,6 +835,11 @@ static bool parse_thread(const char *word)
 	return true;
 }
 
+static bool parse(const char *word)
+{
+	return set_option(word, options, ARRAY_SIZE(options)) || parse_thread(word);
+}
+
 int main(int argc, char **argv)
 {
 	int i;
@@ -843,19 +848,12 @@ int main(int argc, char **argv)
 	what.size = sizeof(world);
 	what.begin = begin;
 	what.end = end;
-	for (i = 1; i < argc; i++) {
-		if (!set_option(argv[i], options, ARRAY_SIZE(options)) && !parse_thread(argv[i])) {
-			fprintf(stderr, "%s is unknown\n", argv[i]);
-			return 2;
-		}
-	}
+	read_words(argc, argv, parse);
 	set.tags = set.tags ?: nr_slots;
 	for (i = 0; i < set.tags; i++)
 		thread(device, i)->idle = true;
 	thread(worker, 0)->idle = true;
 	if (set.tags < nr_slots || has_thread(other_user))
 		thread(scan_for_sleepers, 0)->idle = true;
-	explore(&what);
-	printf("%lu states, %lu steps\n", what.states, what.steps);
-	return 0;
+	return explore_all();
 }
