@@ -222,7 +222,8 @@ def smoke_steps(top: Path, kernel: str) -> list[Step]:
     targets = [str(path) for path in files if path not in alone]
     parts = NEWEST_SMOKES if kernel == NEWEST_KERNEL else 1
     return [Step("vm", f"smoke_{number + 1}" if parts > 1 else "smoke", kernel,
-                 tuple(targets[number::parts]), "smoke", kernel) for number in range(parts)] + [
+                 tuple(targets[number::parts]), "smoke", kernel)
+            for number in range(parts) if targets[number::parts]] + [
         Step("vm", _name(path, "tests/vm"), kernel, (str(path),), "smoke", kernel)
         for path in alone]
 
