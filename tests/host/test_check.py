@@ -17,7 +17,7 @@ TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tools"))
 
 from checks import __main__ as check  # noqa: E402
-from checks import again, idle, plan, plants, process, pytests, result, times  # noqa: E402
+from checks import again, idle, plan, plants, process, pytests, result, shed, times  # noqa: E402
 from checks import vmheader  # noqa: E402
 from checks.result import Case  # noqa: E402
 
@@ -484,15 +484,19 @@ def test_order_of_the_steps():
         if "+" in step.name:
             assert step.shared == sum(expected[step.area, step.kernel, step.mark, target]
                                       for target in step.targets)
-    areas = ["lint host", "slow proof", "vm plant host", "vm", "sanitize"]
-    found = []
-    for step in shared:
-        while step.area not in areas[0].split():
-            areas.pop(0)
-            found = []
-        assert not found or step.expected <= found[-1] or step.kernel == plan.FULL
-        found.append(step.expected)
-    assert areas == ["sanitize"]
+
+    def kind(step):
+        name = step.name.partition("+")[0]
+        if step.area == "sanitize":
+            return 4
+        if step.area == "lint" or step.area == "host" and not re.match("vm$|bench_", name):
+            return 0
+        if step.area in ("slow", "proof"):
+            return 1
+        return 3 if (step.kernel == plan.FULL and name not in plan.NOT_ON_NEWEST) else 2
+
+    order = [(kind(step), -step.expected) for step in shared]
+    assert order == sorted(order) and {first for first, _ in order} == set(range(5))
     must = [step for step in every if step.must]
     assert {step.area for step in must} == {"build", "lint", "host"}
     assert {"host/vm", "host/bench_run", "host/uml", "sanitize/build"} & set(map(str, must)) == {
@@ -619,15 +623,15 @@ def test_the_sanitizers_run_after_all_others_have_ended(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("slower, left, failed", [(0.8, 0, 0), (3, 20, 0), (16, 40, 1)])
 def test_a_slow_machine_leaves_out_steps(tmp_path, monkeypatch, capsys, slower, left, failed):
-    """With --minutes a step that would not end in time is skipped, and named. If too few
-    of the tests in VMs begin, the run has failed. A machine whose steps take @slower times as long
-    leaves out more than @left steps."""
+    """With --minutes a step that would not end in time is skipped, and named. If too few of the
+    tests in VMs begin, the run has failed. A machine whose steps take @slower times as long leaves
+    out more than @left steps."""
     now = time.monotonic()
     spent = [0.0]
 
     def run(step):
-        assert step.must or shed_by.seconds_left() > check.again.LEAST_SECONDS, step
         spent[0] += step.expected * slower / 2
+        assert step.must or shed_by.seconds_left() > check.again.LEAST_SECONDS, step
 
     monkeypatch.setattr(time, "monotonic", lambda: now + spent[0])
     real = check.process.Runner
@@ -649,6 +653,22 @@ def test_a_slow_machine_leaves_out_steps(tmp_path, monkeypatch, capsys, slower, 
     names = {str(step) for step in one.steps + one.builds}
     assert {case.name for case in skipped} < names
     assert not any(step.must for step in one.steps if str(step) in {c.name for c in skipped})
+
+
+@pytest.mark.parametrize("outcome, seconds, speed", [
+    ("passed", 1, "faster"), ("failed", 1, "usual"), ("skipped", 1, "usual"),
+    ("passed", 9000, "slower"), ("failed", 9000, "slower"), ("skipped", 9000, "slower")])
+def test_speed_is_not_learned_from_a_step_that_ended_early(outcome, seconds, speed):
+    """A step that failed or was skipped at once says nothing about the machine."""
+    step = plan.Step("vm", "policy", plan.FULL)
+    fits = []
+    for left in (1.0, 1.3):     # times the step's usual seconds; the margin is 1.25
+        one = shed.Shed(SimpleNamespace(
+            seconds_left=lambda left=left: shed.RESERVE + left * step.expected))
+        one.ended(step, result.Result(str(step), [Case("a", outcome)], seconds))
+        fits.append(one.fits(step))
+    assert fits == {"faster": [True, True], "usual": [False, True],
+                    "slower": [False, False]}[speed]
 
 
 def test_used_share_of_the_cpus_is_measured(tmp_path, monkeypatch):

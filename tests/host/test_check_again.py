@@ -26,15 +26,15 @@ def nothing_compiled(monkeypatch):
 
 class VMs:
     """Replaces the runner of programs. @console: the kernel's messages, .after: those of later
-    runs. @runs: (outcomes, status) of each run. An outcome is
-    "passed", "skipped", or the message of a failed test. If the run dies in a test, the outcome of
-    this test is "died", and the outcome of each later test is None."""
+    runs. @at_end: the seconds that are left after the last run. @runs: (outcomes, status) of each
+    run. An outcome is "passed", "skipped", or the message of a failed test. If the run dies in a
+    test, the outcome of this test is "died", and the outcome of each later test is None."""
 
-    def __init__(self, *runs, left=3600, at_end=3600, console=""):
+    def __init__(self, *runs, at_end=3600, console=""):
         self.runs = list(runs)
         self.asked = []
         self.console = self.after = console
-        self.seconds_left = lambda: left if self.runs else at_end
+        self.seconds_left = lambda: 3600 if self.runs else at_end
         self.used = lambda: 0
 
     def run(self, words, log, *_args, **_environment):

@@ -225,10 +225,10 @@ class Check:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def run_part(self, pool: ThreadPoolExecutor, checked: bool, steps: list[plan.Step]) -> None:
+    def run_part(self, pool: ThreadPoolExecutor, sanitize: bool, steps: list[plan.Step]) -> None:
         """Runs steps after the builds that they need, and a second try of those that failed.
-        @checked: the steps need the kernel with sanitizers."""
-        builds = [step for step in self.builds if (step.kernel == plan.SANITIZE) == checked]
+        @sanitize: the steps need the kernel with sanitizers."""
+        builds = [step for step in self.builds if (step.kernel == plan.SANITIZE) == sanitize]
         if not all(map(self.shed.fits, builds)):
             self.leave_out(builds + steps)
             return

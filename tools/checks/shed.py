@@ -8,7 +8,7 @@ import threading
 from . import again
 from .plan import Step
 from .process import Runner
-from .result import FAILED, SKIPPED, Case, Result
+from .result import FAILED, PASSED, SKIPPED, Case, Result
 
 # Seconds that are kept for second tries.
 RESERVE = 3 * again.LEAST_SECONDS
@@ -31,9 +31,10 @@ class Shed:
         self._left_out: list[Step] = []
 
     def ended(self, step: Step, result: Result) -> None:
-        """Learns how fast the machine is. A step that failed may have ended early."""
-        if step.must or any(case.outcome == SKIPPED and case.name == str(step) or
-                            case.outcome == FAILED for case in result.cases):
+        """Learns how fast the machine is, but not from a step that ended early because it failed or
+        was skipped."""
+        whole = result.count()[PASSED] and not result.failed
+        if step.must or result.seconds < step.expected and not whole:
             return
         with self._lock:
             self._expected += step.expected
