@@ -15,7 +15,8 @@ import pytest
 TOP = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(TOP / "tools"))
 
-from checks import pytests, tgt, vmheader  # noqa: E402
+from testvm import needs, tgt  # noqa: E402
+from testvm.errors import VMError  # noqa: E402
 
 WORDS = ["--qemu=-blockdev driver=iscsi,{tgt:a:8},x -blockdev driver=iscsi,{tgt:b:8}",
          "--qemu=-blockdev driver=iscsi,{tgt:a:8} -x {tmp}"]
@@ -42,14 +43,14 @@ needs_tgt = pytest.mark.skipif(not shutil.which("tgtd", path=tgt.SEARCH),
 
 @needs_tgt
 def test_tgtd_runs_until_the_context_ends():
-    with vmheader.prepared(WORDS) as words:
+    with needs.prepared(WORDS) as words:
         found = re.findall(PLACED, " ".join(words))
         assert [lun for _, lun in found] == ["1", "2", "1"]
         (port,) = {port for port, _ in found}
         folder = Path(words[1].rpartition(" ")[2])
         assert listens(port) and (folder / "a.img").stat().st_size == 8 << 20
         # A second target at the same time uses another port.
-        with vmheader.prepared(WORDS) as others:
+        with needs.prepared(WORDS) as others:
             (other,) = {port for port, _ in re.findall(PLACED, " ".join(others))}
             assert other != port and listens(other)
         assert not listens(other) and listens(port)
@@ -59,7 +60,7 @@ def test_tgtd_runs_until_the_context_ends():
 @needs_tgt
 def test_tgtd_ends_when_the_test_fails():
     with pytest.raises(KeyError):
-        with vmheader.prepared(WORDS) as words:
+        with needs.prepared(WORDS) as words:
             port = re.search(PLACED, words[0])[1]
             raise KeyError("the test fails")
     assert not listens(port)
@@ -67,8 +68,8 @@ def test_tgtd_ends_when_the_test_fails():
 
 @needs_tgt
 def test_tgtd_ends_with_the_process_that_started_it():
-    program = ("import sys, time; from checks import vmheader\n"
-               f"with vmheader.prepared({WORDS!r}) as words:\n"
+    program = ("import sys, time; from testvm import needs\n"
+               f"with needs.prepared({WORDS!r}) as words:\n"
                "    print(words, flush=True); time.sleep(60)\n")
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True,
                           env={**os.environ, "PYTHONPATH": str(TOP / "tools")}) as owner:
@@ -91,7 +92,7 @@ def test_tgtd_uses_another_port_if_the_first_is_in_use(monkeypatch):
         used, free = other.getsockname()[1], tgt._free_port()
         ports = [used, free]
         monkeypatch.setattr(tgt, "_free_port", lambda: ports.pop(0))
-        with vmheader.prepared(WORDS) as words:
+        with needs.prepared(WORDS) as words:
             assert re.search(PLACED, words[0])[1] == str(free) and not ports
 
 
@@ -101,15 +102,13 @@ def test_tgtd_that_does_not_start_is_reported(monkeypatch):
         other.bind(("127.0.0.1", 0))
         other.listen()
         monkeypatch.setattr(tgt, "_free_port", lambda: other.getsockname()[1])
-        with pytest.raises(vmheader.HeaderError, match="tgtd does not start: .*in use"):
-            with vmheader.prepared(WORDS):
+        with pytest.raises(VMError, match="tgtd does not start: .*in use"):
+            with needs.prepared(WORDS):
                 pass
 
 
 def test_missing_package_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(tgt, "SEARCH", str(tmp_path))
-    test = tmp_path / "test_x.py"
-    test.write_text("# vm: --qemu 'x={tgt:a:8}'\n", encoding="ascii")
-    cases = pytests.in_vm(None, tmp_path, tmp_path, "6.1", [test.name], 5)
-    assert [case.outcome for case in cases] == ["failed"]
-    assert "tgtd is not installed: tools/deps install targets" in cases[0].message
+    with pytest.raises(VMError, match="tools/deps install targets"):
+        with needs.prepared(["x={tgt:a:8}"]):
+            pass

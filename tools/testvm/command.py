@@ -27,6 +27,12 @@ def split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:at], arguments[at + 1:]
 
 
+def files_in(arguments: list[str]) -> list[Path]:
+    """The files of --for, whose options have to be known before the others are parsed."""
+    return [Path(name) for word, name in zip(arguments, arguments[1:], strict=False)
+            if word == "--for"]
+
+
 def parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
     """Parses the options, and names the mistake if CMD is among them."""
     options, more = parser.parse_known_args(arguments)
