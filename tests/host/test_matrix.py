@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""docs/testing.md has the table of tests/vm/kit/devices.py. vm/matrix and slow/matrix_more compare
+"""docs/devices.md has the table of tests/vm/kit/devices.py. vm/matrix and slow/matrix_more compare
 this table with real behaviour. This file also tests how both check a disk's data."""
 import sys
 import time
@@ -15,7 +15,7 @@ from kit.host import Lun  # noqa: E402
 
 
 def test_the_table_is_in_the_docs():
-    text = (TOP / "docs/testing.md").read_text(encoding="utf-8")
+    text = (TOP / "docs/devices.md").read_text(encoding="utf-8")
     assert devices.table() in text, devices.table()
 
 

@@ -2,7 +2,7 @@
 """The table of devices that the storage test (kit.matrix) uses, bare and converted.
 
 Each row says how its disk is made, which of the test's faults the test uses on it, and why it does
-not use the others. table() makes the table in docs/testing.md from these rows. The test fails if a
+not use the others. table() makes the table in docs/devices.md from these rows. The test fails if a
 row is wrong. """
 import sys
 import time
@@ -328,7 +328,7 @@ LOWERS = {"scsi_debug": DEFAULT["scsi_debug"].make, "tcm_loop": MORE["tcm_loop"]
 
 
 def table() -> str:
-    """The table for docs/testing.md."""
+    """The table for docs/devices.md."""
     columns = ("bare", "converted", "attached", "smq_sg", "same ends")
     lines = [f"| device, driver | {' | '.join(columns)} | without, and why |",
              "| --- " * (len(columns) + 2) + "|"]
