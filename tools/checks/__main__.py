@@ -1,56 +1,52 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs all tests: builds for every kernel, linters, tests on this machine and in VMs, planted
-defects. First installs missing packages and downloads missing kernels.
+"""Runs the tests that a change needs, within 15 minutes on two idle CPUs: builds, linters, tests on
+this machine, a core of tests in VMs, tests under the sanitizers, and the tests of what changed.
+Time that is left goes to a sample of the others, another one for each commit. First installs
+missing packages and kernels, which is not part of that time.
 
-Steps whose tests need the same kind of VM share a VM: "vm/cdb+7" is vm/cdb and the next seven
-listed steps that can share its VM.
-
-Tests that failed in VMs run once more at the end, alone. If a test passes then, it counts as
-passed and is listed as unstable. If the kernel reported a fault while it had a module of this
-project, only the tests that could not run after it run once more; but if it reported only soft
-lockups, RCU stalls or workqueue lockups, the test has a second try, too.
-
-A step that prints nothing for half an hour is stopped. A message says what it was doing.
+Tests that share a guest are one step: "vm/cdb+7" is vm/cdb and seven others. A guest that a busy
+machine let stand still has a second try, and so has a test that depends on time.
 
 The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
 """
 
 import argparse
-import math
-import os
+import json
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections import Counter
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
-from . import again, idle, plan, process, pytests, reasons, shed, times
-from .progress import Progress
-from .result import (FAILED, SKIPPED, Case, Result, exit_status, last_line, total,
-                     write_junit)
+from testvm.command import positive
+
+from . import choose, plants, process, pytests
+from .result import (FAILED, PASSED, SKIPPED, Case, Result, last_line, read_times, reasons,
+                     refreshed, write_junit)
+from .steps import AREAS, KERNELS, TIMES, Step, Table, together
 
 TOP = Path(__file__).resolve().parents[2]
-PACKAGES = ["build", "run", "bench", "lint", "kernels", "uml", "targets", "fio",
-            "examples", "top", "arm64"]
-# The default of --jobs. Even a small CI machine can run two VMs of two CPUs each.
-MOST_JOBS = 2
-POLL_SECONDS = 0.5
-FIO_SECONDS = 600       # to download and build fio
+# The time limit of a step: a machine may be this many times as slow as usual.
+SLOWER = 10
+LEAST_SECONDS = 900
+BUILD_SECONDS = 7200    # a kernel may have to be built first
+# With --minutes, steps that run at the end of the time have this many more seconds. A step that
+# would not end in time on a machine three times as slow does not begin.
+GRACE_SECONDS = 900
+SPARE = 3
 
 EPILOG = """\
 exit status: 0 tests passed and none failed; 1 otherwise; 2 wrong arguments
 
 examples:
-  tools/check --only lint --only host
-  tools/check --only 'vm/e*' --kernel 7.2 --full
+  tools/check --since HEAD~3
+  tools/check --only lint --only 'host/sg_*'
+  tools/check --only 'vm/e*' --kernel 7.2
   tools/check --only plant/ram-wrong-byte
-  tools/check --only sanitize --only slow
-  tools/check --times
 """
 
 
@@ -60,57 +56,50 @@ def parse() -> argparse.Namespace:
         prog="tools/check", description=__doc__, epilog=EPILOG, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
+    add("--since", default="", metavar="REV",
+        help="what changed since this commit (default: uncommitted, or within 24 hours)")
+    add("--changed", nargs="+", metavar="FILE", help="these files changed, whatever git says")
+    add("--all", action="store_true", help="all of the areas build, lint, host and vm")
+    add("--nightly", type=int, metavar="N", help="slice N, of 20 minutes, of all tests that not "
+        "every run has; after the last slice comes the first")
     add("--only", action="append", default=[], metavar="AREA[/PATTERN]",
-        help=f"only these steps; areas: {' '.join(plan.AREAS)}; sanitize, slow "
-             "and proof run only if they are named. May be repeated")
-    add("--turn", type=int, metavar="N",
-        help="also part N of the steps that otherwise run only if they are named; "
-             f"{plan.TURNS} successive values of N run all of them")
-    add("--kernel", action="append", default=[], metavar="|".join(plan.KERNELS),
-        help="only these kernels (default: all)")
-    add("--full", action="store_true",
-        help=f"all tests on every kernel, not only on {plan.FULL}")
-    add("--jobs", type=int, metavar="N",
-        help="number of steps that run at a time, after the modules are built (default: "
-             f"{min(MOST_JOBS, os.cpu_count() or 1)}; and one more if more than a fifth of the CPU "
-             f"time of the last {idle.SECONDS} s was idle, because tests wait a lot)")
-    add("--minutes", type=int, metavar="N",
-        help="end after this time: a step that would not end in time, by its usual time and this "
-             "machine's speed, does not begin, and counts as skipped. Steps of build, lint and "
-             "most of host always begin; what still runs at the end of the time has failed "
-             "(default: no limit)")
-    add("--no-retry", action="store_true",
-        help="do not repeat tests that failed in VMs. Without this option they are not repeated "
-             f"either if more than {again.MOST_FAILED} failed or less than "
-             f"{again.LEAST_SECONDS // 60} minutes remain")
+        help=f"only these steps; areas: {' '.join(AREAS)}. May be repeated")
+    add("--kernel", default="", metavar="|".join(KERNELS),
+        help="with --only: tests in VMs run with this kernel; without: its smoke tests")
+    add("--first", metavar="FILE",
+        help="stop at the first failure; a step with this test file comes first")
+    add("--jobs", type=positive, default=choose.CPUS + 1, metavar="N",
+        help="number of steps that run at a time (default: one more than CPUs, as tests wait)")
+    add("--minutes", type=positive, default=24 * 60, metavar="N",
+        help="a step that has not begun by then is skipped and named")
     add("--list", action="store_true", help="print the steps and exit")
-    add("--times", action="store_true",
-        help="print how the last run spent its time, and exit: sums per area and kernel, "
-             "steps, files, and the tests that took longest")
-    add("--plain", action="store_true", help="no live status line, even on a terminal")
+    add("--times", action="store_true", help=f"take the times of the last run into {TIMES}")
     options = parser.parse_args()
-    for kernel in options.kernel:
-        if kernel not in plan.KERNELS:
-            parser.error(f"--kernel {kernel}: expected one of {' '.join(plan.KERNELS)}")
-    options.fill = options.jobs is None
-    if options.fill:
-        options.jobs = min(MOST_JOBS, os.cpu_count() or 1)
-    for name in ("jobs", "minutes"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            parser.error(f"--{name} {value}: at least 1")
-    kernels = tuple(k for k in plan.KERNELS if not options.kernel or k in options.kernel)
+    options.table = Table(TOP)
     try:
-        every = plan.steps(TOP, kernels, options.full)
-        options.steps = plan.chosen(every, options.only)
-        number, options.turn = options.turn, []
-        if number is not None:
-            options.turn = plan.turn(every, number)
-            always = plan.beside(options.steps, number, options.turn)
-            options.steps = [step for step in every if step in always + options.turn]
+        options.steps, options.left_out, options.said = chosen(options)
     except ValueError as error:
         parser.error(str(error))
     return options
+
+
+def chosen(options: argparse.Namespace) -> tuple[list[Step], list[Step], str]:
+    """The steps that run, those for which there is no time, and what is to be said of the
+    choice."""
+    table = options.table
+    if options.only or options.kernel:
+        return table.named(options.only, options.kernel), [], "what was named"
+    if options.all:
+        return choose.everything(table), [], "everything"
+    if options.nightly is not None:
+        parts = choose.slices(table)
+        number = options.nightly % len(parts)
+        return parts[number], [], f"slice {number} of {len(parts)}"
+    changed, commit = (options.changed, "") if options.changed else choose.changed_files(
+        TOP, options.since)
+    gate = choose.Gate(table, changed, commit)
+    names = " ".join(subject.name for subject in gate.touched) or "nothing"
+    return gate.steps, gate.left_out, f"changed: {names}"
 
 
 class Check:
@@ -119,213 +108,117 @@ class Check:
     def __init__(self, options: argparse.Namespace):
         self.options = options
         self.folder = TOP / "build" / "check"
-        self.runner = process.Runner(time.monotonic() + 60 * (options.minutes or math.inf))
-        needed = {step.needs for step in options.steps if step.needs}
-        self.builds = [step for step in options.steps if step.builds]
-        self.builds += [step for step in plan.builds()
-                        if step.kernel in needed and step not in self.builds]
-        self.shed = shed.Shed(self.runner)
-        self.steps = plan.together(TOP, [step for step in options.steps if not step.builds])
-        self.progress = Progress(len(self.steps) + len(self.builds), not options.plain)
-        self.used = idle.cpu_seconds()
-        self.second: list[plan.Step] = []
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.runner = process.Runner()
         self.results: list[Result] = []
-        self.built: set[str] = set()
+        self.built: set[str] = {""}
+        self.began = time.monotonic()
 
-    def packages(self) -> bool:
-        """Installs missing packages. Returns false if that fails."""
-        tool = str(TOP / "tools/deps")
-        missing = subprocess.run([tool, "missing", *PACKAGES], capture_output=True, text=True,
-                                 check=False, stdin=subprocess.DEVNULL)
-        if missing.returncode == 0 and not missing.stdout.strip():
-            return True
-        self.progress.say("installing " + " ".join(missing.stdout.split()))
-        done = subprocess.run([tool, "install", *PACKAGES], check=False,
-                              stdin=subprocess.DEVNULL)
-        if done.returncode:
-            why = f"tools/deps install ended with status {done.returncode}"
-            self.progress.say(why)
-            self.results.append(Result("packages", [Case("packages", FAILED, message=why)]))
-        return done.returncode == 0
+    def say(self, text: str) -> None:
+        """Prints a line with the time since the start."""
+        print(f"[{(time.monotonic() - self.began) / 60:5.1f}] {text}", flush=True)
 
-    def fio(self) -> None:
-        """Builds a fio for the tests in guests, because the installed one starts slowly there."""
-        if not any(step.kernel and not step.builds for step in self.steps):
-            return
-        try:
-            done = subprocess.run([TOP / "tools/fio-headers", "program"], stdout=subprocess.PIPE,
-                                  text=True, check=True, stdin=subprocess.DEVNULL,
-                                  timeout=FIO_SECONDS)
-            os.environ["SMQ_FIO"] = done.stdout.strip()
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
-            self.progress.say("no fio was built: tests use the installed one")
+    def prepare(self, steps: list[Step]) -> None:
+        """Downloads or builds missing kernels, and compiles the guests' tests as pytest does:
+        otherwise each guest would. Ignores errors: if a kernel is missing, its build fails."""
+        kernels = sorted({step.kernel or step.needs for step in steps} - {""})
+        for command in ([["tools/kernels", "prepare", *kernels]] if kernels else []) + [
+                ["/usr/bin/python3", "-m", "pytest", "-p", "no:cacheprovider", "--co", "-q",
+                 "tests/vm"]]:
+            subprocess.run(command, check=False, cwd=TOP, stdin=subprocess.DEVNULL,
+                           stdout=subprocess.DEVNULL)
 
-    def run_step(self, step: plan.Step) -> Result:
+    def announce(self, steps: list[Step]) -> None:
+        """Says what will run, and how long that takes."""
+        areas = Counter(step.area for step in steps)
+        self.say(f"{self.options.said}; " + ", ".join(f"{areas[area]} {area}" for area in AREAS
+                                                      if areas[area]) + "; about "
+                 f"{choose.wall(steps, self.options.table) / 60:.0f} minutes on an idle machine")
+        if self.options.left_out:
+            self.say("no time for " + ", ".join(map(str, self.options.left_out)))
+
+    def over(self) -> bool:
+        """Whether no more steps may begin."""
+        return time.monotonic() - self.began > 60 * self.options.minutes or bool(
+            self.options.first and any(result.of(FAILED) for result in self.results))
+
+    def run_step(self, step: Step) -> None:
         """Runs one step and prints its result."""
-        name = str(step)
-        folder = self.folder / step.slug
-        self.progress.begin(name)
-        began, used = time.monotonic(), self.runner.used()
+        name, began = str(step), time.monotonic()
+        left = self.began + 60 * self.options.minutes + GRACE_SECONDS - began
+        limit = min(left, BUILD_SECONDS if step.builds else
+                    max(SLOWER * step.seconds, LEAST_SECONDS))
         try:
-            if step.needs and step.needs not in self.built:
-                result = Result(name, [Case(name, SKIPPED, message=f"{step.needs} not built")])
+            late = self.over() or SPARE * step.seconds > left
+            if late or step.needs not in self.built:
+                why = "no time was left" if late else f"{step.needs} was not built"
+                result = Result("", [Case(name, SKIPPED, message=why)])
             else:
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir(parents=True)
-                result = plan.run(step, self.runner, TOP, folder)
-        except process.Stopped as error:
-            result = Result(name, [Case(name, FAILED, message=str(error))])
+                self.say(f"{name} begins")
+                result = self.attempt(step, self.folder / step.slug, limit)
+            if result.stall:
+                self.say(f"{name}: once more, because the guest stood still: {result.stall}")
+                result = self.attempt(step, self.folder / f"{step.slug}-again", limit)
         except Exception as error:  # pylint: disable=broad-except
             # An error in tools/check itself must count as a failure.
-            result = Result(name, [Case(name, FAILED, message=f"tools/check: {error!r}")])
-        result.seconds = time.monotonic() - began
-        result.cpu = self.runner.used() - used
-        if not step.again:
-            self.results.append(result)
-            self.shed.ended(step, result)
-        self.progress.end(result)
-        return result
+            result = Result("", [Case(name, FAILED, message=f"tools/check: {error!r}")])
+        result.step, result.seconds = name, time.monotonic() - began
+        self.results.append(result)
+        if step.builds and not result.of(FAILED):
+            self.built.add(step.kernel)
+        self.say(f"{name}: {last_line([result])} in {result.seconds:.0f} s")
+        self.show(result)
 
-    def doing(self, name: str) -> str:
-        """What a step is doing, if it runs pytest: the current test; otherwise ""."""
-        for step in self.steps + self.second:
-            if str(step) == name:
-                record = pytests.read(self.folder / step.slug / "record")
-                if record.collected:
-                    return f"({len(record.cases)}/{len(record.collected)}) {record.running}"
-        return ""
+    def attempt(self, step: Step, folder: Path, limit: float) -> Result:
+        """Runs one step, with its files in a folder."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        targets, log = list(step.targets), folder / "log"
+        if step.area == "plant":
+            return Result("", [plants.check(self.runner, TOP / targets[0], TOP, folder)])
+        if step.kernel and not step.builds:
+            return pytests.in_vm(self.runner, TOP, folder, step.kernel, targets, limit, step.mark)
+        if targets:
+            return pytests.on_host(self.runner, TOP, folder, targets, limit)
+        status = self.runner.run(["make", "build-all", f"KERNELS={step.kernel}"] if step.builds
+                                 else ["tools/lint", step.name], log, limit, TOP)
+        return Result("", [Case(str(step), FAILED if status else PASSED,
+                                message=f"status {status}\n{process.tail(log)}" if status else "")])
 
-    def watch(self, futures: set[Future[Any]]) -> None:
-        """Shows progress until all futures are done."""
-        while futures:
-            done, futures = wait(futures, POLL_SECONDS, FIRST_COMPLETED)
-            for future in done:
-                future.result()
-            self.progress.tick(self.doing)
+    @staticmethod
+    def show(result: Result) -> None:
+        """Prints why tests failed, were skipped, or failed at first."""
+        for case in result.of(FAILED):
+            print(f"FAILED {result.step}: {case.name}\n{reasons(case)}")
+        for reason, count in Counter(case.message for case in result.of(SKIPPED)).items():
+            print(f"skipped {result.step}: {count} x {reason}")
+        for case in result.of(PASSED):
+            if case.first:
+                print(f"unstable {result.step}: {case.name}: {case.first.splitlines()[-1]}")
+        sys.stdout.flush()
 
-    def run(self) -> None:
-        """Runs everything, in order."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(self.options.jobs + 1) as pool:
+    def run(self, steps: list[Step]) -> None:
+        """Runs builds one after the other, because each uses all CPUs, and then the other steps,
+        --jobs of them at a time."""
+        for kernel in dict.fromkeys(step.kernel if step.builds else step.needs for step in steps):
+            if kernel not in self.built:
+                self.run_step(self.options.table.build_of(kernel))
+        with ThreadPoolExecutor(self.options.jobs) as pool:
             try:
-                if any(step.kernel for step in self.steps):
-                    pytests.compile_for_guests(self.runner, TOP, self.folder)
-                # A kernel with sanitizers runs as a program, User Mode Linux. While one CPU of
-                # such a guest is not running, the guest's other CPUs may wait for a lock that it
-                # holds. Two guests can run at a time, because each needs less than one CPU on
-                # average. A third one runs only if CPUs are still idle, see run_steps(). Other
-                # steps do not run beside them. They come last, because the kernel's build takes
-                # long, and only now it is known whether the time is enough for it.
-                checked = [step for step in self.steps if step.needs == plan.SANITIZE]
-                self.run_part(pool, False, [step for step in self.steps if step not in checked])
-                self.run_part(pool, True, checked)
-                self.results += self.shed.too_many(self.steps)
+                list(pool.map(self.run_step, together([s for s in steps if not s.builds])))
             except BaseException:
+                self.options.minutes = 0
                 self.runner.stop()
-                pool.shutdown(cancel_futures=True)
                 raise
 
-    def run_part(self, pool: ThreadPoolExecutor, sanitize: bool, steps: list[plan.Step]) -> None:
-        """Runs steps after the builds that they need, and a second try of those that failed.
-        @sanitize: the steps need the kernel with sanitizers."""
-        builds = [step for step in self.builds if (step.kernel == plan.SANITIZE) == sanitize]
-        if not all(map(self.shed.fits, builds)):
-            self.leave_out(builds + steps)
-            return
-        # Builds run one after the other, because each uses all CPUs.
-        for step in builds:
-            self.run_alone(pool, step)
-        if builds:
-            self.tell_busy("builds")
-        if steps:
-            self.run_steps(pool, steps)
-            self.tell_busy("tests")
-        if not self.options.no_retry:
-            self.run_again(pool, steps)
-
-    def leave_out(self, steps: list[plan.Step]) -> None:
-        """Skips steps for which no time is left."""
-        if steps:
-            names = ", ".join(map(str, steps))
-            self.progress.say(f"no time is left for {len(steps)} steps: {names}")
-            self.results.append(self.shed.leave_out(steps))
-
-    def run_steps(self, pool: ThreadPoolExecutor, steps: list[plan.Step]) -> None:
-        """Runs steps in order: --jobs of them at a time. Without --jobs, one more than the default
-        if CPUs are idle. With --minutes, those that will not end in time do not begin."""
-        waiting, lull = list(steps), idle.Lull()
-        running: set[Future[Result]] = set()
-        while waiting or running:
-            room = self.options.jobs - len(running)
-            if room == 0 and self.options.fill and lull.lasts():
-                room = 1
-            for _ in range(room):
-                step = next(filter(self.shed.fits, waiting), None)
-                if not step:
-                    break
-                waiting.remove(step)
-                running.add(pool.submit(self.run_step, step))
-                # Measure the load with this step before adding another one.
-                lull.begin()
-            if not running:
-                break
-            done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
-            for future in done:
-                future.result()
-            self.progress.tick(self.doing)
-        self.leave_out(waiting)
-
-    def run_alone(self, pool: ThreadPoolExecutor, step: plan.Step) -> None:
-        """Runs a step alone. If it is a build and passes, steps that need its kernel can run."""
-        self.watch({pool.submit(self.run_step, step)})
-        if step.builds and not self.results[-1].failed:
-            self.built.add(step.kernel)
-
-    def tell_busy(self, what: str) -> None:
-        """Prints how busy the CPUs have been since the last call. If they were not fully busy,
-        steps waited for each other, or slept."""
-        before, self.used = self.used, idle.cpu_seconds()
-        self.progress.say(f"{what} done: the CPUs were "
-                          f"{100 * self.used.busy_since(before):.0f} % busy")
-
-    def run_second(self, first: Result, step: plan.Step) -> None:
-        """Runs the second try of one step."""
-        again.merge(first, self.run_step(step))
-
-    def run_again(self, pool: ThreadPoolExecutor, steps: list[plan.Step]) -> None:
-        """Runs a second try of the tests of some steps that failed in VMs, one step at a time."""
-        tries = again.tries(steps, self.results)
-        failed = again.failures([first for first, _ in tries])
-        if failed > again.MOST_FAILED:
-            self.progress.say(f"no second try: {failed} tests failed in VMs, which is more than "
-                              f"{again.MOST_FAILED}")
-            return
-        self.second = [step for _, step in tries]
-        self.progress.more(len(tries))
-        for number, (first, step) in enumerate(tries):
-            if self.runner.seconds_left() < again.LEAST_SECONDS:
-                names = ", ".join(late.step for late, _ in tries[number:])
-                self.progress.say(f"no second try of what failed in {names}: less than "
-                                  f"{again.LEAST_SECONDS // 60} minutes are left")
-                return
-            self.progress.say(f"second try, alone, of what failed in {first.step}")
-            self.watch({pool.submit(self.run_second, first, step)})
-
-    def report(self) -> Counter[str]:
-        """Prints what is unstable, what failed and why, and what was skipped. Returns the number of
-        tests by outcome."""
-        self.progress.close()
-        for line in reasons.unstable(self.results):
-            print(line)
-        for line in reasons.summary(self.results):
-            print(line)
-        skipped = Counter((result.step, case.message) for result in self.results
-                          for case in result.cases if case.outcome == SKIPPED)
-        for (name, reason), count in sorted(skipped.items()):
-            print(f"skipped {name}: {count} x {reason}")
-        if self.folder.is_dir():
-            write_junit(self.results, self.folder / "junit.xml")
-        return total(self.results)
+    def run_all(self) -> None:
+        """Runs the chosen steps, with --first those of one file before the others."""
+        steps = self.options.steps
+        self.prepare(steps)
+        self.began = time.monotonic()
+        self.announce(steps)
+        self.run([step for step in steps if self.options.first in step.targets])
+        self.run([step for step in steps if self.options.first not in step.targets])
 
 
 def stop(number: int, _frame: FrameType | None) -> None:
@@ -336,25 +229,27 @@ def stop(number: int, _frame: FrameType | None) -> None:
 def main() -> int:
     """Runs the chosen steps."""
     options = parse()
+    junit = TOP / "build/check/junit.xml"
     if options.list:
-        for step in options.steps:
-            print(step)
+        print("\n".join(map(str, options.steps)))
         return 0
     if options.times:
-        return times.show(TOP / "build/check/junit.xml")
+        times = json.dumps(refreshed(read_times(TOP / TIMES), junit), indent=0)
+        (TOP / TIMES).write_text(times + "\n", encoding="utf-8")
+        return 0
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, stop)
     check = Check(options)
-    if options.turn:
-        check.progress.say("steps of this turn: " + " ".join(map(str, options.turn)))
     try:
-        if check.packages():
-            check.fio()
-            check.run()
+        check.run_all()
     finally:
-        counts = check.report()
-        print(last_line(counts), flush=True)
-    return exit_status(counts)
+        print("---")
+        for result in check.results:
+            check.show(result)
+        write_junit(check.results, junit)
+        print(last_line(check.results), flush=True)
+    outcomes = {case.outcome for result in check.results for case in result.cases}
+    return 0 if PASSED in outcomes and FAILED not in outcomes else 1
 
 
 if __name__ == "__main__":

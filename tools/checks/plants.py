@@ -1,168 +1,71 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Planted defects: tests/plant/NAME.patch, and the tests that must fail because of it.
+"""Planted defects: tests/plant/NAME.patch, most of them a mend of this project taken out again. The
+patch is applied to a copy of the checkout, and tools/check has to find it there with the tests that
+a change of these files gets. A patch begins with a text and a header of "Word: value" lines:
 
-A patch begins with a header of "Word: value" lines:
-
-  Area: WORD     the area of the project where the defect is
-  Red: TEST      a test in a VM that must fail; a name without [...] means all of its
-                 parameters. May be repeated
-  Green: TEST    a test that must pass in spite of the defect. May be repeated
-  Run: COMMAND   a command to run instead of tests
-  Status: N      the exit status that COMMAND must have (default: 1)
-  Shows: REGEX   must be found in the messages of the Red tests, or in the output of COMMAND.
-                 May be repeated: all must be found
-
-The patch is applied to a copy of the checkout, which is then built and tested.
+  Subject: NAME  the row of tests/subjects.toml to which the defect belongs
+  Mend: COMMIT   the commit whose mend was taken out, if there is one
+  Red: TEST      a test that is known to find it; its file runs first. May be repeated
+  Run: COMMAND   instead of "Red": a command that must fail
+  Shows: REGEX   must be found in the output, or in the messages of the tests that failed
 """
 
 import os
 import re
 import shlex
 import shutil
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import process, pytests
-from .result import FAILED, PASSED, Case
+from . import process
+from .result import FAILED, PASSED, Case, failures
 
-KERNEL = "6.1"
-SECONDS = 3600      # limit for a run that does not hang; see process.SILENT_SECONDS
-# Not copied: build results, the repository, and caches.
+SECONDS = 3600
+# Not copied: build results, the repository, and caches. But the built modules of these kernels are,
+# so that only few must be built again.
 LEFT_OUT = {"build", "bench-report", ".git", "__pycache__", ".pytest_cache"}
-MODULE_FOLDERS = ("drivers/", "include/", "tests/lld/", "Kbuild")
-WORDS = ("Area", "Red", "Green", "Run", "Status", "Shows")
+KERNELS = ("6.1.*", "7.2.*-smq-*")
+WORDS = ("Subject", "Mend", "Red", "Run", "Shows")
 
 
-class PlantError(Exception):
-    """The tests did not find the defect, or it could not be planted."""
+def parse(path: Path) -> tuple[dict[str, list[str]], list[str]]:
+    """The header of a patch, and the files that it changes. Raises ValueError."""
+    head, diff, body = path.read_text(encoding="utf-8").partition("\n--- ")
+    header = {word: re.findall(rf"^{word}: *(.*?) *$", head, re.MULTILINE) for word in WORDS}
+    changed = re.findall(r"^\+\+\+ b/(\S+)", diff + body, re.MULTILINE)
+    if not changed or not header["Subject"] or bool(header["Red"]) == bool(header["Run"]):
+        raise ValueError(f"{path.name}: needs 'Subject:', 'Red:' or 'Run:', and a diff")
+    return header, changed
 
 
-@dataclass
-class Plant:
-    """One patch."""
-
-    path: Path
-    area: str = ""
-    red: list[str] = field(default_factory=list)
-    green: list[str] = field(default_factory=list)
-    run: str = ""
-    status: int = 1
-    shows: list[str] = field(default_factory=list)
-    changed: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        """The name of the file, without .patch."""
-        return self.path.stem
-
-
-def parse(path: Path) -> Plant:
-    """Reads a patch: its header, and the names of the files that it changes."""
-    plant = Plant(path)
-    header, diff, body = path.read_text(encoding="utf-8").partition("\n--- ")
-    plant.changed = re.findall(r"^\+\+\+ b/(\S+)", diff + body, re.MULTILINE)
-    for line in header.splitlines():
-        word, colon, value = line.partition(": ")
-        value = value.strip()
-        if not colon or word not in WORDS:
-            continue
-        if word == "Status":
-            plant.status = int(value)
-        elif word in ("Area", "Run"):
-            setattr(plant, word.lower(), value)
-        else:
-            getattr(plant, word.lower()).append(value)
-    if not plant.changed:
-        raise PlantError(f"{path.name}: changes no file")
-    if not plant.area or bool(plant.red) == bool(plant.run) or not plant.shows:
-        raise PlantError(f"{path.name}: needs 'Area:', 'Shows:' and either 'Red:' or 'Run:'")
-    return plant
-
-
-def copy_sources(top: Path, to: Path) -> None:
-    """Copies the sources and the built programs."""
+def _copy(top: Path, to: Path) -> None:
+    """Copies the sources, the built programs and the built modules."""
     shutil.copytree(top, to, symlinks=True,
                     ignore=lambda _folder, names: LEFT_OUT.intersection(names))
-
-
-def copy_modules(top: Path, to: Path) -> None:
-    """Copies the built modules, so that only few must be built again."""
-    for order in top.glob(f"build/{KERNEL}.*/modules.order"):
+    for order in [one for name in KERNELS for one in top.glob(f"build/{name}/modules.order")]:
         shutil.copytree(order.parent, to / order.parent.relative_to(top), symlinks=True)
 
 
-def _build(runner: process.Runner, plant: Plant, copy: Path, log: Path) -> None:
-    commands = []
-    if any(name.startswith(MODULE_FOLDERS) for name in plant.changed):
-        commands.append(["tools/build-modules", "--kernel", KERNEL, "SMQ_TESTS=1"])
-    folders = {Path(*Path(name).parts[:3]) for name in plant.changed
-               if name.startswith("tools/src/")}
-    commands += [["make", "-C", str(folder)] for folder in sorted(folders)]
-    for command in commands:
-        if runner.run(command, log, SECONDS, copy):
-            raise PlantError(f"does not build:\n{process.tail(log)}")
-
-
-def _matches(wanted: str, name: str) -> bool:
-    return name == wanted or name.startswith(wanted + "[")
-
-
-def judge(plant: Plant, cases: list[Case]) -> None:
-    """Raises PlantError unless exactly the expected tests failed, with the expected messages."""
-    def named(wanted: str) -> list[Case]:
-        found = [case for case in cases if _matches(wanted, case.name)]
-        if not found:
-            raise PlantError(f"there is no test {wanted}")
-        return found
-
-    red = [case for wanted in plant.red for case in named(wanted)]
-    green = [case for wanted in plant.green for case in named(wanted)]
-    for case in red:
-        if case.outcome != FAILED:
-            raise PlantError(f"{case.name} {case.outcome} in spite of the defect")
-    for case in green:
-        if case.outcome != PASSED:
-            raise PlantError(f"{case.name} {case.outcome}, too:\n{case.message}")
-    for case in cases:
-        if case.outcome != PASSED and case not in red:
-            raise PlantError(f"{case.name} {case.outcome}, too:\n{case.message}")
-    said = "\n".join(case.message for case in red)
-    _check_shown(plant, said)
-
-
-def _check_shown(plant: Plant, said: str) -> None:
-    for pattern in plant.shows:
-        if not re.search(pattern, said):
-            raise PlantError(f"no text matches '{pattern}':\n{said[-2000:]}")
-
-
-def _run_command(runner: process.Runner, plant: Plant, copy: Path, log: Path) -> None:
-    output = log.with_name("output")
-    status = runner.run(shlex.split(plant.run), output, SECONDS, copy)
-    said = output.read_text(encoding="utf-8", errors="replace")
-    # Leave out the first line, which is the command itself.
-    said = said.partition("\n")[2]
-    if status != plant.status:
-        raise PlantError(f"'{plant.run}' ended with status {status}, not {plant.status}:\n"
-                         f"{said[-2000:]}")
-    _check_shown(plant, said)
-
-
-def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> None:
-    """Plants a defect, and raises PlantError unless it is found."""
-    plant = parse(path)
-    copy, log = folder / "src", folder / "log"
-    copy_sources(top, copy)
-    copy_modules(top, copy)
-    # Unlike patch, git apply allows no fuzz. It must not find a repository in a folder above the
-    # copy.
-    environment = {"GIT_CEILING_DIRECTORIES": os.fspath(folder)}
-    if runner.run(["git", "apply", "-v", str(path)], log, 60, copy, environment=environment):
-        raise PlantError(f"does not apply:\n{process.tail(log)}")
-    _build(runner, plant, copy, log)
-    if plant.run:
-        _run_command(runner, plant, copy, log)
-    else:
-        cases = pytests.in_vm(runner, copy, folder, KERNEL, plant.red + plant.green, SECONDS)
-        judge(plant, cases)
-    shutil.rmtree(copy)
+def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> Case:
+    """Plants a defect. The case has passed if it was found; its message says by which test."""
+    header, changed = parse(path)
+    copy, log, output = folder / "src", folder / "log", folder / "output"
+    _copy(top, copy)
+    try:
+        # Unlike patch, git apply allows no fuzz. It must not find a repository above the copy.
+        if runner.run(["git", "apply", "-v", str(path)], log, 60, copy,
+                      {"GIT_CEILING_DIRECTORIES": os.fspath(folder)}):
+            return Case(path.stem, FAILED, message=f"does not apply:\n{process.tail(log)}")
+        command = shlex.split(header["Run"][0]) if header["Run"] else [
+            "tools/check", "--first", header["Red"][0].partition("::")[0], "--changed", *changed]
+        status = runner.run(command, output, SECONDS, copy)
+        found = failures(copy / "build/check/junit.xml")
+    finally:
+        shutil.rmtree(copy)
+    # The first line of the output is the command itself.
+    said = "\n".join([output.read_text(errors="replace").partition("\n")[2], *found.values()])
+    wrong = ("was not found" if not status or header["Red"] and not found else
+             "does not build" if any(name.startswith("build/") for name in found) else
+             next((f"no text matches '{pattern}'" for pattern in header["Shows"]
+                   if not re.search(pattern, said)), ""))
+    return Case(path.stem, FAILED if wrong else PASSED, message=f"{wrong}:\n{said[-2000:]}"
+                if wrong else f"found by {', '.join([*found][:3]) or header['Run'][0]}")

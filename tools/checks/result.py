@@ -1,103 +1,97 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests and their results."""
+"""Tests, their results, and the time that each test file took in earlier runs."""
 
-from collections import Counter
+import json
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+REASON_LINES = 8
 
 
 @dataclass
 class Case:
-    """One test and its outcome. lost: the run ended before this test began. final: the kernel
-    reported a fault, so there is no second try. first: if there was a second try, why the first
-    one failed."""
+    """One test and its outcome. first: why its first try failed, if it had two."""
 
     name: str
     outcome: str
     seconds: float = 0.0
     message: str = ""
-    lost: bool = False
-    final: bool = False
-    first: str | None = None
-
-    @property
-    def reasons(self) -> str:
-        """Why it failed, or why each try failed."""
-        return self.message if self.first is None else (
-            f"first: {self.first}\nagain: {self.message}")
+    first: str = ""
 
 
 @dataclass
 class Result:
-    """The tests of one step. seconds, cpu: the time and the CPU time that the step took. tail, if a
-    test failed: the end of the log, to be printed at once. ends: the lines of the log that say why
-    the run ended early."""
+    """The tests of one step. stall: the report of a guest that stood still, which is no defect of
+    what was tested."""
 
     step: str
     cases: list[Case] = field(default_factory=list)
     seconds: float = 0.0
-    cpu: float = 0.0
-    log: Path | None = None
-    tail: str = ""
-    ends: list[str] = field(default_factory=list)
+    stall: str = ""
 
-    def count(self) -> Counter[str]:
-        """The number of tests by outcome."""
-        return Counter(case.outcome for case in self.cases)
-
-    @property
-    def failed(self) -> list[Case]:
-        """The tests that failed."""
-        return [case for case in self.cases if case.outcome == FAILED]
-
-    @property
-    def unstable(self) -> list[Case]:
-        """The tests that failed at first, and passed at the second try."""
-        return [case for case in self.cases
-                if case.outcome == PASSED and case.first is not None]
+    def of(self, outcome: str) -> list[Case]:
+        """The tests with an outcome."""
+        return [case for case in self.cases if case.outcome == outcome]
 
 
-def total(results: list[Result]) -> Counter[str]:
-    """The number of tests of all steps by outcome."""
-    return sum((result.count() for result in results), Counter())
-
-
-def last_line(counts: Counter[str]) -> str:
+def last_line(results: list[Result]) -> str:
     """The last line of the output, which other programs parse."""
-    return f"{counts[PASSED]} passed, {counts[FAILED]} failed, {counts[SKIPPED]} skipped"
+    count = Counter(case.outcome for result in results for case in result.cases)
+    return f"{count[PASSED]} passed, {count[FAILED]} failed, {count[SKIPPED]} skipped"
 
 
-def exit_status(counts: Counter[str]) -> int:
-    """0 if tests passed and none failed. A run in which no test passed is a failure."""
-    return 0 if counts[PASSED] and not counts[FAILED] else 1
-
-
-def _reason(node: ElementTree.Element, kind: str, message: str) -> None:
-    text = "".join(c for c in message if c.isprintable() or c in "\n\t")
-    ElementTree.SubElement(node, kind, message=text[:200]).text = text
+def reasons(case: Case) -> str:
+    """The most useful lines of a failed test's message: pytest's own explanation, or the end."""
+    lines = [line for line in case.message.splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith("E ")] or lines[-REASON_LINES:]
+    return "\n".join(f"    {line[:200]}" for line in own[:REASON_LINES])
 
 
 def write_junit(results: list[Result], path: Path) -> None:
     """Writes all results as JUnit XML, with one suite for each step."""
     root = ElementTree.Element("testsuites")
     for result in results:
-        counts = result.count()
-        suite = ElementTree.SubElement(
-            root, "testsuite", name=result.step, tests=str(len(result.cases)),
-            failures=str(counts[FAILED]), errors="0", skipped=str(counts[SKIPPED]),
-            time=f"{result.seconds:.1f}")
-        properties = ElementTree.SubElement(suite, "properties")
-        ElementTree.SubElement(properties, "property", name="cpu", value=f"{result.cpu:.1f}")
+        suite = ElementTree.SubElement(root, "testsuite", name=result.step,
+                                       time=f"{result.seconds:.1f}")
         for case in result.cases:
             node = ElementTree.SubElement(suite, "testcase", classname=result.step,
                                           name=case.name, time=f"{case.seconds:.2f}")
-            if case.outcome != PASSED:
-                _reason(node, "failure" if case.outcome == FAILED else "skipped", case.reasons)
-            elif case.first is not None:
-                # Maven Surefire uses this element, so other programs know it.
-                _reason(node, "flakyFailure", case.first)
+            # Maven Surefire has the element flakyFailure, so other programs know it.
+            kind = {FAILED: "failure", SKIPPED: "skipped"}.get(case.outcome, "flakyFailure")
+            message = case.first if case.outcome == PASSED else case.message
+            if message or case.outcome != PASSED:
+                ElementTree.SubElement(node, kind).text = "".join(
+                    c for c in message if c.isprintable() or c in "\n\t")
     ElementTree.indent(root)
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def failures(junit: Path) -> dict[str, str]:
+    """The tests that failed in a run, with their messages."""
+    suites = ElementTree.parse(junit).getroot() if junit.exists() else ()
+    return {f"{case.get('name')} ({suite.get('name')})": found.text or ""
+            for suite in suites for case in suite.findall("testcase")
+            if (found := case.find("failure")) is not None}
+
+
+def refreshed(times: dict[str, float], junit: Path) -> dict[str, float]:
+    """The seconds of each test file or step, "NAME on KERNEL", with those of a run in which all its
+    tests passed."""
+    found: dict[str, float] = defaultdict(float)
+    for suite in ElementTree.parse(junit).getroot():
+        name, _, on = suite.get("name", "").partition(" on ")
+        for case in suite.findall("testcase"):
+            # A step without a guest has its own time, which includes the start of pytest.
+            key = f"{case.get('name', '').partition('::')[0]} on {on}" if on else name
+            seconds = found[key] + float(case.get("time", 0)) if on else float(suite.get("time", 0))
+            found[key] = float("nan") if case.find("failure") is not None else seconds
+    new = {key: round(seconds, 1) for key, seconds in found.items() if seconds == seconds}
+    return dict(sorted((times | new).items()))
+
+
+def read_times(path: Path) -> dict[str, float]:
+    """The stored times."""
+    return dict(json.loads(path.read_text(encoding="utf-8")))

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Chooses the steps of a run: what a change needs within 15 minutes, or one of the slices that have
+all the rest."""
+
+import fnmatch
+import hashlib
+import os
+import subprocess
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from .steps import FULL, KERNELS, SANITIZE, UML, Step, Table, quickest
+
+MINUTES = 15            # of a run
+SLICE_MINUTES = 20      # of a slice
+# How many steps end in the time of one, on as many CPUs. A guest uses more than one CPU at times.
+CPUS = os.cpu_count() or 1
+# Of these a run has no more than this many seconds: the core on 7.2, and tests under sanitizers.
+NEWEST_SECONDS = 150
+SANITIZED_SECONDS = 200
+NEWEST = KERNELS[-1]
+
+
+@dataclass
+class Subject:
+    """A row of tests/subjects.toml."""
+
+    name: str
+    paths: list[str]
+    tests: list[str]
+    quiet: bool = False
+
+    def touched(self, changed: list[str]) -> bool:
+        """Whether one of the changed files belongs to it."""
+        return any(fnmatch.fnmatchcase(path, word) for path in changed for word in self.paths)
+
+    def has(self, step: Step) -> bool:
+        """Whether a step is one of its tests. The sanitizers run tests of area vm."""
+        name = f"vm/{step.name}" if step.area == "sanitize" else step.path
+        return any(fnmatch.fnmatchcase(name, word) for word in self.tests)
+
+
+def subjects(top: Path) -> list[Subject]:
+    """All subjects."""
+    with (top / "tests/subjects.toml").open("rb") as file:
+        return [Subject(name, **row) for name, row in tomllib.load(file).items()]
+
+
+def _git(top: Path, *words: str) -> list[str]:
+    done = subprocess.run(["git", "-C", str(top), "-c", "core.quotePath=off", *words],
+                          capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(f"git {words[0]}: {done.stderr.strip()}")
+    return [line for line in done.stdout.splitlines() if line]
+
+
+def changed_files(top: Path, since: str) -> tuple[list[str], str]:
+    """The files that changed since a commit, by default within 24 hours, committed or not, and the
+    name of the last commit. Without a repository: none. Raises ValueError if @since is unknown."""
+    if not (top / ".git").exists():
+        return [], ""
+    found = _git(top, "ls-files", "--others", "--exclude-standard")
+    found += _git(top, "diff", "--name-only", since or "HEAD", "--")
+    if not since:
+        found += _git(top, "log", "--since=24.hours", "--format=", "--name-only")
+    return sorted(set(found)), _git(top, "rev-parse", "HEAD")[0]
+
+
+def wall(steps: list[Step], table: Table) -> float:
+    """The seconds that steps take with the builds that they need, which use all CPUs."""
+    kernels = {step.needs for step in steps if step.needs}
+    builds = {table.build_of(kernel) for kernel in kernels} | {s for s in steps if s.builds}
+    # Steps that share a guest start it once; a guest has about four of them.
+    rest = sum(step.seconds + step.boot / 4 for step in steps if not step.builds)
+    return sum(build.seconds for build in builds) + rest / CPUS
+
+
+class Gate:
+    """The choice for a change. steps: those that run, left_out: tests of what changed for which no
+    time is left."""
+
+    def __init__(self, table: Table, changed: list[str], seed: str):
+        self._table, self._seed = table, seed
+        self._changed = set(changed)
+        self._subjects = subjects(table.top)
+        self.touched = [one for one in self._subjects if one.touched(changed)]
+        self.steps = self.fixed()
+        rest = self._shuffled(quickest([step for step in table.steps if step not in self.steps
+                                        and step.area in ("host", "vm")]))
+        due = [step for step in rest if self._due(step)]
+        # The changed tests come first.
+        due.sort(key=lambda step: not self._changed.intersection(step.targets))
+        self.left_out = self._add(due, 60 * MINUTES)
+        self._add([step for step in self._by_subject(rest) if step not in due], 60 * MINUTES)
+
+    def fixed(self) -> list[Step]:
+        """What each run has: builds, lint, tests on the host, the core, a part of the core on the
+        newest kernel, and tests under the sanitizers. Those of what changed come first."""
+        quiet = [one for one in self._subjects if one.quiet and one not in self.touched]
+        steps = [step for step in self._table.steps if
+                 step.builds and step.kernel in KERNELS or step.area == "lint" or
+                 step.area == "host" and not any(one.has(step) for one in quiet) or
+                 step.area == "vm" and step.kernel == FULL and step.mark]
+        core = {step.targets for step in steps if step.area == "vm"}
+        for kernel, most in ((NEWEST, NEWEST_SECONDS), (SANITIZE, SANITIZED_SECONDS)):
+            seconds = float(most)
+            there = self._shuffled([step for step in self._table.steps if step.kernel == kernel and
+                                    step.targets and step.area in ("vm", "sanitize")])
+            for step in sorted(there, key=lambda step: (not self._due(step),
+                                                        step.targets not in core)):
+                if step.seconds <= seconds:
+                    seconds -= step.seconds
+                    steps.append(step)
+        return steps
+
+    def _due(self, step: Step) -> bool:
+        """Whether the change needs a step."""
+        return bool(self._changed.intersection(step.targets)) or any(
+            one.has(step) for one in self.touched)
+
+    def _shuffled(self, steps: list[Step]) -> list[Step]:
+        """The steps in an order that depends on the commit."""
+        return sorted(steps, key=lambda step: hashlib.sha256(
+            f"{self._seed} {step}".encode()).digest())
+
+    def _by_subject(self, steps: list[Step]) -> list[Step]:
+        """A step of each subject, then the next one of each."""
+        count: dict[str, int] = defaultdict(int)
+        turn = {}
+        for step in steps:
+            name = next((one.name for one in self._subjects if one.has(step)), "")
+            count[name] += 1
+            turn[step] = count[name]
+        return sorted(steps, key=lambda step: turn[step])
+
+    def _add(self, steps: list[Step], seconds: float) -> list[Step]:
+        """Adds steps until the time is used up. Returns those that do not fit."""
+        left = []
+        for step in steps:
+            if wall([*self.steps, step], self._table) <= seconds:
+                self.steps.append(step)
+            else:
+                left.append(step)
+        return left
+
+
+def slices(table: Table) -> list[list[Step]]:
+    """All steps but those of each run, in parts of 20 minutes. A longer step is a part of its
+    own."""
+    fixed = Gate(table, [], "").fixed()
+    rest = [step for step in table.steps if not step.builds and
+            (step not in fixed or step.kernel in (NEWEST, SANITIZE))]
+    parts: list[list[Step]] = []
+    # Steps on the same kernel are together, because each kernel needs a build.
+    for step in sorted(rest, key=lambda step: (step.kernel or step.area, str(step))):
+        if not parts or wall([*parts[-1], step], table) > 60 * SLICE_MINUTES:
+            parts.append([])
+        parts[-1].append(step)
+    return parts
+
+
+def everything(table: Table) -> list[Step]:
+    """What --all runs: builds, lint, and all tests on the host, on 6.1 and on User Mode Linux, and
+    the smoke tests on the other kernels."""
+    return [step for step in table.steps if step.area in ("build", "lint", "host", "vm") and
+            not (step.builds and step.kernel in (UML, SANITIZE)) and
+            not (step.mark and step.kernel == FULL)]
