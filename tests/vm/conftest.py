@@ -3,7 +3,9 @@
 
 Markers: smoke for the subset that runs on every kernel, limit(SECONDS) for a
 test that may take longer than LIMIT. Every test gets at least twice its limit,
-because other programs may use the machine, too.
+because other programs may use the machine, too. not_uml(REASON) and
+not_sanitized(REASON): the test is deselected on User Mode Linux, or on its
+kernel with the sanitizers.
 """
 import faulthandler
 import os
@@ -20,7 +22,7 @@ from kit.memory import PAGE, Memory
 from kit.numbered import numbered_disk
 from kit.slots import SlotFile
 from kit.slowdisk import slow_disk
-from kit.sanitizing import TIME_FACTOR
+from kit.sanitizing import ABSENT, TIME_FACTOR
 
 LIMIT = 60
 TIMES = max(TIME_FACTOR, 2)
@@ -33,6 +35,8 @@ def pytest_configure(config) -> None:
     """Registers the markers, and refuses to load modules anywhere but in the VM."""
     config.addinivalue_line("markers", "smoke: also runs on the other kernels")
     config.addinivalue_line("markers", f"limit(seconds): another time limit than {LIMIT} s")
+    config.addinivalue_line("markers", "not_uml(reason): cannot run on User Mode Linux")
+    config.addinivalue_line("markers", "not_sanitized(reason): cannot run under the sanitizers")
     if not Path("/run/vm/session").exists() and not config.option.collectonly:
         pytest.exit("these tests load kernel modules: run them as "
                     "tools/vm -- python3 -m pytest tests/vm", returncode=2)
@@ -51,8 +55,12 @@ def _limit(item) -> int:
     return (mark.args[0] if mark else LIMIT) * TIMES
 
 
-def pytest_collection_modifyitems(items) -> None:
-    """Tells tools/check after how many seconds a phase of a test ends the run."""
+def pytest_collection_modifyitems(config, items) -> None:
+    """Deselects tests that cannot run on this kernel. Tells tools/check after how many seconds a
+    phase of a test ends the run."""
+    absent = [item for item in items if any(map(item.get_closest_marker, ABSENT))]
+    config.hook.pytest_deselected(items=absent)
+    items[:] = [item for item in items if item not in absent]
     for item in items:
         item.user_properties.append(("limit", _limit(item) + GRACE))
 

@@ -23,7 +23,14 @@ def pair():
         yield dev, oracle
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# Commands that scsi_debug answers in another way in 7.2.
+CHANGED = ("mode-sense6-unknown-00", "mode-sense10-unknown-00", "sai16-16")
+NOT_UML = pytest.mark.not_uml("scsi_debug of 7.2 behaves differently")
+
+
+@pytest.mark.parametrize("case", [
+    pytest.param(case, id=case.name, marks=[NOT_UML] if case.name in CHANGED else [])
+    for case in CASES])
 def test_cdb(pair, case):
     """The outcome equals scsi_debug's or, where scsi_debug does not follow the standard, what the
     standard demands."""

@@ -22,6 +22,7 @@ READ = cdb.blocks(cdb.READ_10, 0, 8)
 
 
 @pytest.mark.smoke
+@pytest.mark.not_sanitized("measures times and numbers of commands")
 def test_service_time_and_queue_depth():
     with ram_host(hw_queues=1) as (host_dir, host):
         disk = host.luns()[0].sd
@@ -187,6 +188,7 @@ def test_reset_takes_back_lost_commands():
 
 
 @pytest.mark.limit(90)
+@pytest.mark.not_uml("it cannot take a CPU offline")
 def test_cpu_goes_offline_and_comes_back_under_verified_load():
     online = Path("/sys/devices/system/cpu/cpu1/online")
     with ram_host() as (host_dir, host):
@@ -203,6 +205,7 @@ def test_cpu_goes_offline_and_comes_back_under_verified_load():
         assert settle(host)["errors"] <= 2
 
 
+@pytest.mark.not_uml("it cannot take a CPU offline")
 def test_a_cpu_goes_offline_while_its_commands_wait_for_a_rate():
     """The CPU does not wait for the rate of the policy prio. The other CPU's commands do."""
     online = Path("/sys/devices/system/cpu/cpu1/online")

@@ -137,6 +137,8 @@ def test_depth_holds_while_commands_beyond_it_are_in_flight(hold):
     wait_for("the end of the policy", lambda: state(hold)["effective"] == "direct", 20)
 
 
+@pytest.mark.not_sanitized(
+    "the number of commands that arrive while one is served depends on the CPU's speed")
 @with_params(**EXPENSIVE | {"delay_us": 20000})
 def test_expensive_doorbells_are_shared(hold):
     """Commands submitted one by one at QD32 need at most one doorbell for eight commands. On a busy

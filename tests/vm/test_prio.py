@@ -187,6 +187,7 @@ def sync_writes(host, policy):
 
 
 @pytest.mark.smoke
+@pytest.mark.not_sanitized("needs a full device, and this kernel is too slow to fill it")
 def test_sync_writes_go_first(both, host):
     """A sync write waits for the four commands that the device has, but not for commands that wait
     themselves."""

@@ -155,6 +155,8 @@ def test_sense_data_is_reported_on_a_polled_ring(polled):
         assert file.status(0).triple == (5, 0x21, 0) and file.status(2).triple == (5, 0x20, 0)
 
 
+@pytest.mark.not_sanitized(
+    "needs commands that take longer than the submission of a thousand others")
 def test_commands_beyond_max_waiting_end_with_eagain(polled):
     """Commands beyond max_waiting end with EAGAIN, and a command that waits too long ends with
     ETIMEDOUT. The ring reports both."""

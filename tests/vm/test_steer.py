@@ -150,6 +150,7 @@ def test_steer_is_refused_if_tags_belong_to_a_hardware_queue(klog):
 
 
 @pytest.mark.smoke
+@pytest.mark.not_sanitized("needs four CPUs")
 def test_pinned_task_gets_the_queues_of_all_cpus(device):
     """A task that is pinned to a CPU gets at least 2.5 times as many commands per second as its own
     hardware queue allows. The commands end on all CPUs."""
@@ -175,6 +176,7 @@ def test_pinned_task_gets_the_queues_of_all_cpus(device):
     assert sum(row["backed_off"] for row in rows) == 0
 
 
+@pytest.mark.not_sanitized("needs four CPUs")
 def test_balanced_load_does_not_move(device):
     """With one task on each hardware queue fewer than 1 % of the commands move."""
     _, host = device
@@ -218,6 +220,7 @@ def test_steer_stops_if_another_queue_is_no_faster(device):
 
 @pytest.mark.smoke
 @pytest.mark.limit(90)
+@pytest.mark.not_uml("it cannot take a CPU offline")
 def test_cpus_go_offline_and_come_back_under_verified_load(device):
     """While the CPU of a hardware queue is offline, the queue neither has nor gets foreign
     commands."""
@@ -248,6 +251,7 @@ def test_cpus_go_offline_and_come_back_under_verified_load(device):
 
 
 @pytest.mark.smoke
+@pytest.mark.not_uml("it cannot take a CPU offline")
 def test_cpu_goes_offline_after_foreign_commands_end(device):
     """If a CPU goes offline while its hardware queue has slow foreign commands, the layer waits for
     them: the block layer does not know of them."""
@@ -264,6 +268,7 @@ def test_cpu_goes_offline_after_foreign_commands_end(device):
     host_dir.arm("none")
 
 
+@pytest.mark.not_uml("it cannot take a CPU offline")
 def test_cpu_goes_offline_while_its_commands_are_foreign(device):
     """When a CPU goes offline, the block layer waits for the commands of the CPU's hardware queue,
     even if they have moved to another hardware queue."""

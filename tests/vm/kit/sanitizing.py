@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Time limits and repeats for the kernel with all checkers, which is slow."""
+"""The kernels of User Mode Linux: what tests cannot do there, and time limits and repeats for the
+one with all checkers, which is slow."""
 import os
 
 SANITIZING = os.uname().release.endswith("-smq-sanitize")
+UML = SANITIZING or os.uname().release.endswith("-smq-perf")
+# The markers of tests that do not run on this kernel.
+ABSENT = [*(["not_uml"] if UML else []), *(["not_sanitized"] if SANITIZING else [])]
 # The factor for time limits of waits and tests.
 TIME_FACTOR = 4 if SANITIZING else 1
 
