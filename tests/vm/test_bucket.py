@@ -190,6 +190,7 @@ def both_queued(host):
     return first, second, get_param("commits") - before
 
 
+@pytest.mark.timing
 @with_params(**STUCK)
 @pytest.mark.usefixtures("on_cpu_1")
 def test_doorbell_is_left_to_the_cpu_that_rings(shared):

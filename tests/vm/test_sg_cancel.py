@@ -115,6 +115,7 @@ def test_sent_commands_of_a_cancelled_batch_complete(device):
             [0] * DEPTH + [-errno.ECANCELED] * (12 - DEPTH))
 
 
+@pytest.mark.timing
 def test_batch_is_cancelled_while_it_is_sent(device):
     """A batch can be cancelled even while the dispatcher sends the part of it that has room."""
     with opened(device.path) as file, Ring() as ring:

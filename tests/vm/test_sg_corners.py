@@ -203,6 +203,7 @@ def test_stop_of_the_process_does_not_end_its_run(device, what):
         assert ended(pid) == 0
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("how", ("ring", "batch", "ioctl"))
 def test_waiting_commands_of_a_killed_process_are_not_sent(device, how):
     """When a process is killed, its waiting commands are not sent."""

@@ -81,6 +81,7 @@ def written(path):
 
 
 @pytest.mark.limit(90)
+@pytest.mark.timing
 @pytest.mark.parametrize("entry, how", WAYS)
 def test_waiting_commands_of_an_ended_process_are_not_sent(request, entry, how):
     """While some of its commands are in flight and others wait, a process exits, is killed or

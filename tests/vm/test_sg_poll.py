@@ -373,6 +373,7 @@ def test_all_commands_run_after_close(polled, first):
 
 
 @pytest.mark.smoke
+@pytest.mark.timing
 @pytest.mark.parametrize("how", ("spin", "asleep", "batch"))
 def test_waiting_commands_of_a_killed_process_are_not_sent(polled, how):
     """When a process is killed, its waiting commands are not sent."""

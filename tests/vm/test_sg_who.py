@@ -324,6 +324,7 @@ def test_signal_does_not_end_sg_io(path, arena, slow):
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
+@pytest.mark.timing
 @pytest.mark.parametrize("want", (READ, V3(READ.cdb, 511, at=1), V4(READ.cdb, 512)),
                          ids=("mapped", "copied", "v4"))
 def test_killed_process_ends_before_its_command(path, want, slow):
