@@ -58,13 +58,10 @@ def _limit(item) -> int:
 
 
 def pytest_collection_modifyitems(config, items) -> None:
-    """Deselects tests that cannot run on this kernel. Tells tools/check after how many seconds a
-    phase of a test ends the run."""
+    """Deselects tests that cannot run on this kernel."""
     absent = [item for item in items if any(map(item.get_closest_marker, ABSENT))]
     config.hook.pytest_deselected(items=absent)
     items[:] = [item for item in items if item not in absent]
-    for item in items:
-        item.user_properties.append(("limit", _limit(item) + GRACE))
 
 
 @contextmanager

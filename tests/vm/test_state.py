@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Behaviour that the table in cdb_cases.py does not show, because it tests single commands: the
 list of commands, allocation lengths, residuals, mode parameters, unit attentions, and a stopped
 unit."""
