@@ -52,6 +52,7 @@ def scsi_debug(**params):
         (lun.queue / "scheduler").write_text("none", encoding="ascii")
         with open(lun.sd, "r+b", buffering=0) as disk:
             assert disk.write(numbered_blocks(0, 256)) == 256 * BLOCK
+            os.fsync(disk.fileno())
         yield smqsg.node(lun), lun
 
 

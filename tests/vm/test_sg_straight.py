@@ -292,6 +292,7 @@ def test_new_requests_read_the_right_blocks():
     with disks() as (lun,):
         with open(lun.sd, "r+b", buffering=0) as disk:
             assert disk.write(numbered_blocks(0, TAGS)) == TAGS * BLOCK
+            os.fsync(disk.fileno())
         with SlotFile(smqsg.node(lun), TAGS) as file, Ring() as ring:
             area = Memory(TAGS * BLOCK)
             assert file.lend(0, area) == 0

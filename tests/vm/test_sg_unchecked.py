@@ -3,6 +3,7 @@
 as such: it says so, keeps no request, creates no queue, and its commands end as elsewhere."""
 import errno
 import json
+import os
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def unchecked_node():
             lun, = host.wait_luns(1)
             with open(lun.sd, "r+b", buffering=0) as disk:
                 assert disk.write(numbered_blocks(0, COMMANDS)) == COMMANDS * BLOCK
+                os.fsync(disk.fileno())
             yield smqsg.node(lun)
     finally:
         unload("smq_sg")

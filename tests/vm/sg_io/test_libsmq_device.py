@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import errno
+import os
 import random
 import signal
 import subprocess
@@ -48,6 +49,7 @@ def filled(smq_disk):
     """Writes block(LBA) to each of the disk's first 64 blocks."""
     with open(smq_disk.sd, "r+b", buffering=0) as f:
         f.write(b"".join(map(block, range(64))))
+        os.fsync(f.fileno())
 
 
 def test_info_reports_the_limits(dev, smq_disk):
