@@ -254,6 +254,7 @@ def test_offload_is_refused(node):
         node, rw="read", size=MIB, io_submit_mode="offload")
 
 
+@pytest.mark.not_uml("it has no ext4")
 @pytest.mark.parametrize("rw", ["write", "trim"])
 def test_a_disk_in_use_is_not_written(node, luns, tmp_path, rw):
     """A disk that is mounted or open exclusively is not written, unless the job has
@@ -285,6 +286,7 @@ def replay(node, log, *actions):
     return log
 
 
+@pytest.mark.not_uml("it has no ext4")
 def test_a_log_is_not_replayed_to_a_disk_in_use(node, luns, tmp_path):
     """Until the job runs, fio does not know which files a log writes to. If such a disk is in use,
     the job ends before it writes."""

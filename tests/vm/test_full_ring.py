@@ -15,7 +15,7 @@ from kit.fiojob import fio, load_on, total_ios
 from kit.hold import get_param, set_param, with_params
 from kit.host import loaded, settle, under_way, wait_for
 from kit.ramdir import ram_host
-from kit.sanitizing import SANITIZING, repeats
+from kit.sanitizing import UML, repeats
 from kit.sgio import SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
 from kit.trace import traced
 
@@ -145,7 +145,7 @@ def test_resets_and_changes_lose_no_waiting_command(hold, policy):
         steps = [lambda: sg.reset(SG_SCSI_RESET_DEVICE), lambda: sg.reset(SG_SCSI_RESET_HOST),
                  lambda: scheduler("none"), lambda: scheduler("mq-deadline"),
                  lambda: choose(hold, "direct"), lambda: choose(hold, "batch")]
-        if not SANITIZING:
+        if not UML:
             steps += [lambda: cpu.write_text("0", encoding="ascii")]
         try:
             with load_on(f"{first.sd}:{second.sd}", **READS | {"numjobs": 2}) as load:
@@ -163,7 +163,7 @@ def test_resets_and_changes_lose_no_waiting_command(hold, policy):
                 assert load.running
         finally:
             set_param("ring", ALL)
-            if not SANITIZING:
+            if not UML:
                 cpu.write_text("1", encoding="ascii")
         stats = settle(hold)
     trace.check_once()

@@ -277,6 +277,7 @@ def test_bad_batch_fields_are_refused(file):
     assert all(file.status(slot).runs == 0 for slot in range(64))
 
 
+@pytest.mark.not_uml("its kernel reads memory that mprotect() has made unreadable")
 def test_list_that_cannot_be_read_runs_no_slot(file):
     """If a part of the list is no memory, not even the elements before that part run."""
     file.prepare([command(TUR)] * 64)

@@ -593,7 +593,7 @@ def test_mid_layer_counts_and_traces_each_command(lun, way):
 
 @pytest.mark.limit(120)
 @pytest.mark.timing
-@pytest.mark.not_sanitized("measures times and shares")
+@pytest.mark.not_uml("measures times and shares with four CPUs")
 @pytest.mark.parametrize("queues", (1, 4))
 @pytest.mark.parametrize("way", ("run", "batch"))
 def test_block_io_and_passthrough_get_equal_shares(queues, way):

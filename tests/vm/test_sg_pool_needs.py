@@ -79,6 +79,8 @@ NEEDS = {
     "delete": Need(lambda lun, turn: write_attr(lun.sysfs / "delete", 1), rescan,
                    takes=True),
 }
+OFFLINE = [pytest.mark.not_uml("it cannot take a CPU offline")]
+NAMES = [pytest.param(name, marks=OFFLINE if name == "cpu" else []) for name in NEEDS]
 
 
 # For these operations kernels differ in how they freeze, empty or quiesce a queue.
@@ -160,7 +162,7 @@ def beside_idle(host, need: Need, idle: bool, turn: int) -> tuple[float, int]:
 @pytest.mark.limit(240)
 @pytest.mark.timing
 @pytest.mark.skipif(SANITIZING, reason="compares times, which sanitizers distort")
-@pytest.mark.parametrize("name", NEEDS)
+@pytest.mark.parametrize("name", NAMES)
 def test_idle_requests_delay_operations_by_50_ms_at_most(host, name):
     """Idle requests delay an operation by 50 ms at most. Turns with idle requests alternate with
     turns without any. The test compares the fastest turn of each kind: other load delays only some
@@ -187,7 +189,8 @@ def test_idle_requests_delay_operations_by_50_ms_at_most(host, name):
 @DRIVERS
 @pytest.mark.limit(180)
 @pytest.mark.parametrize("name", [
-    pytest.param(name, marks=[pytest.mark.smoke] if name in KERNELS_DIFFER else [])
+    pytest.param(name, marks=(OFFLINE if name == "cpu" else []) +
+                 ([pytest.mark.smoke] if name in KERNELS_DIFFER else []))
     for name in NEEDS if name != "delete"])
 def test_busy_slots_lose_no_command(host, name):
     """Slots run all the time, one by one and in batches, while operations need the requests: each
@@ -217,6 +220,7 @@ def test_busy_slots_lose_no_command(host, name):
         pass
 
 
+@pytest.mark.not_uml("so fast that the programs end before the device is deleted")
 @SMOKE_DRIVERS
 @pytest.mark.limit(120)
 def test_device_is_deleted_under_busy_slots(host):

@@ -222,6 +222,7 @@ class _Mapping:
             del first
 
 
+@pytest.mark.not_uml("it has no ext4")
 def test_file_memory_cannot_be_lent_for_data_in(device, tmp_path):
     """Memory of a file cannot be lent for data-in: the device would write to pages that the file
     system has written back and considers clean."""

@@ -135,6 +135,7 @@ def test_discarded_blocks_read_as_zeroes(lun):
         assert disk.read(8 << 20) == bytes(8 << 20)
 
 
+@pytest.mark.not_uml("it has no ext4")
 def test_ext4_with_discard_keeps_its_files(lun, tmp_path):
     """On ext4 with discard, files are the same after a remount, and fsck finds no error."""
     there = tmp_path / "mnt"

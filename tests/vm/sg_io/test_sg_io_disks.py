@@ -138,6 +138,7 @@ PROTECTED = """
 
 
 @pytest.mark.limit(120)
+@pytest.mark.not_uml("it has no protection information")
 @pytest.mark.parametrize("dif", (1, 2, 3))
 def test_protection_has_the_same_result_on_each_path(fast_path, dif):
     """A disk with protection of type 1, 2 or 3: each command ends on smqsg as on sg and bsg."""

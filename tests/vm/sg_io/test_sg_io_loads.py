@@ -51,6 +51,7 @@ def record_fio_on_ext4(disks, tmp_path):
 
 @pytest.mark.smoke
 @pytest.mark.limit(150)
+@pytest.mark.not_uml("it has no ext4")
 @pytest.mark.parametrize("where", [scsi_debug, smq_ram], ids=lambda f: f.__name__)
 def test_recorded_fio_on_ext4_is_replayed(fast_path, tmp_path, where):
     """replay sends the recorded commands again: the device gets the same commands from each CPU, in
@@ -101,6 +102,7 @@ def four_(fast_path, tmp_path_factory):
 
 
 @pytest.mark.limit(150)
+@pytest.mark.not_uml("it has no ext4")
 @pytest.mark.parametrize("mode", ["time", "max", "load", "depend"])
 def test_four_disks_are_replayed_in_each_mode(four, tmp_path, mode):
     """What fio, ext4 and its journal did on four disks at once leaves the recorded data on four

@@ -195,6 +195,7 @@ def test_times_of_different_cpus_may_overlap(disk):
     assert replay("--mode", "max", disk.sg, "-", stdin=back)["status"] == {"GOOD": 2}
 
 
+@pytest.mark.not_uml("it has no ext4")
 def test_a_mounted_disk_is_not_written(disk, tmp_path):
     there = tmp_path / "mnt"
     there.mkdir()
@@ -267,6 +268,7 @@ def long_replay(disk):
             user.kill()
 
 
+@pytest.mark.not_uml("its /proc does not list the children of a process")
 def test_killed_process_ends_the_replay(disk):
     """If one CPU's process is killed, the replay and the other process end, with the results so
     far."""
@@ -279,6 +281,7 @@ def test_killed_process_ends_the_replay(disk):
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+@pytest.mark.not_uml("its /proc does not list the children of a process")
 def test_no_process_outlives_the_replay(disk):
     with long_replay(disk) as (user, pids):
         user.kill()

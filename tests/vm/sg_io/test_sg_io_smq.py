@@ -347,6 +347,7 @@ def test_signal_ends_with_the_partial_result(smq_disk, reads, via):
     assert got["commands"] == smq_disk.done() - before
 
 
+@pytest.mark.not_uml("it has no ext4")
 def test_a_mounted_disk_is_not_written(smq_disk, tmp_path):
     for args in (["modprobe", "ext4"], ["mkfs.ext4", "-q", "-F", smq_disk.sd],
                  ["mount", "-o", "ro", smq_disk.sd, tmp_path]):

@@ -131,6 +131,7 @@ def test_the_last_line_that_wrote_a_block_counts(disk, seed):
     assert verify(disk.sg, "-", stdin=short, expect=1)["differ"] > 0
 
 
+@pytest.mark.not_uml("it has no ext4")
 @pytest.mark.parametrize("via", ["sg", "block"])
 def test_a_mounted_disk_is_only_read(disk, tmp_path, via):
     """verify neither claims nor writes the disk, so it needs no --force."""
