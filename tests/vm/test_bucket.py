@@ -160,6 +160,7 @@ def test_switching_and_freezing_under_verified_load(queue):
     choose(host, budget=64)
 
 
+@pytest.mark.timing
 @with_params(**SLOW)
 def test_one_submitter_runs_as_direct(shared):
     """The policy is effective only while two CPUs submit commands."""

@@ -296,6 +296,7 @@ def backstore(disk, _where):
         yield "in use", f"{Path(disk).name} is LIO's backstore {path.parent.name}/store"
 
 
+@pytest.mark.not_uml("it has no ext4")
 def test_a_refusal_leads_to_who_has_the_disk(lower, klog, tmp_path):
     """When a claim or a release is refused, the log names a command. Its output says who has the
     disk."""

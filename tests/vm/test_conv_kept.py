@@ -87,6 +87,7 @@ def test_a_request_is_given_back_when_no_command_uses_it(lower):
 
 
 @pytest.mark.smoke
+@pytest.mark.timing
 @pytest.mark.skipif(SANITIZING, reason="measures times, which sanitizers distort")
 @pytest.mark.parametrize("name", (
     "quiesce", pytest.param("cpu", marks=pytest.mark.not_uml("it cannot take a CPU offline")),

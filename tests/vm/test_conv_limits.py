@@ -131,6 +131,7 @@ def test_too_large_passthrough_fails(lower, klog):
 
 
 # With clustering a segment may be longer than a page.
+@pytest.mark.not_uml("it has no huge pages")
 @pytest.mark.parametrize("lower", [{"clustering": 1}], indirect=True, ids=[""])
 def test_smaller_segments_while_requests_wait(lower):
     """The segments of the lower queue become smaller while requests that were built for larger

@@ -188,7 +188,7 @@ def sync_writes(host, policy):
 
 @pytest.mark.smoke
 @pytest.mark.timing
-@pytest.mark.not_sanitized("needs a full device, and this kernel is too slow to fill it")
+@pytest.mark.not_uml("needs a full device, which programs do not keep full there")
 def test_sync_writes_go_first(both, host):
     """A sync write waits for the four commands that the device has, but not for commands that wait
     themselves."""

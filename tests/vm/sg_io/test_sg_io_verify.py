@@ -56,6 +56,7 @@ def test_differences_are_reported(smq_disk, tmp_path, via):
     assert got["differences"][2]["found"] == 255
 
 
+@pytest.mark.not_uml("it does not say where a task sleeps")
 def test_a_signal_ends_verify_while_its_pipe_is_full(disk):
     """SIGINT ends verify while it waits for room in the pipe of its output: nothing reads the pipe,
     and 2000 lines are more than the pipe holds."""
