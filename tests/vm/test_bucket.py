@@ -161,6 +161,7 @@ def test_switching_and_freezing_under_verified_load(queue):
 
 
 @pytest.mark.timing
+@pytest.mark.not_uml("needs two CPUs that run at the same time")
 @with_params(**SLOW)
 def test_one_submitter_runs_as_direct(shared):
     """The policy is effective only while two CPUs submit commands."""

@@ -524,6 +524,7 @@ def test_ten_bytes_for_a_large_disk_are_refused(ram):
                                                             size=MIB, cdb_len=10)
 
 
+@pytest.mark.not_uml("it has no TCP")
 def test_one_client_drives_several_servers(luns, tmp_path):
     """Each server runs the job on its own disk; the client has the results of both."""
     run("ip", "link", "set", "lo", "up")
