@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """The LLD that the guide gives authors as an example of commands that end later: smq_async."""
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: core uml sanitize 7.2
 """smq_conv: attach and detach of hosts in place."""
 import errno
 import re

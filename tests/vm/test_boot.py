@@ -2,6 +2,8 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a,wwn=0x5000c500155a1234'
+# not on uml: boots a VM of its own kernel
+# not on sanitize: devices of QEMU
 """The files of docs/boot set up hosts, claims and nodes. The first process of this VM is not
 systemd: the test does what systemd does at boot. It runs systemd-modules-load and udevd, and lets
 the kernel repeat the event of the virtio-scsi device, for which udevd loads the driver."""

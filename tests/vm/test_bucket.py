@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """The policy "bucket": one CPU at a time rings the doorbell, also for the commands of other CPUs,
 and no command is left without a doorbell. test_pvscsi.py and test_virtio.py run the policy on their
 devices."""

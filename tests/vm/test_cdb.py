@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """Every CDB that smq_ram knows, valid and invalid, compared with scsi_debug: status, sense,
 residual, data."""
 import pytest

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Hosts and LUNs of smq_ram are made, changed and removed at run time."""
 import errno
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: core uml sanitize 6.12 7.2
 """smq_conv: claim and release of devices, and what user space sees of a claimed device."""
 import errno
 import json

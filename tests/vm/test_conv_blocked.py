@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """smq_conv: a LUN that is blocked delays no error handling of another LUN.
 
 A command waits for the blocked LUN, and its timer expires again and again. Meanwhile a READ of

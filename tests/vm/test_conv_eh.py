@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """smq_conv: the lower host does the error handling. Upper commands wait while the lower host
 recovers, while it has no free tag, and while the lower queue is stopped."""
 import errno

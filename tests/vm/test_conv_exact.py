@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: core uml sanitize 7.2
 """smq_conv: a command to the upper LUN has the same result, in each field, as a command to the bare
 LUN. The tests send the same commands to a LUN before and after it is claimed."""
 import pytest

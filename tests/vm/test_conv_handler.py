@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """smq_conv: while a device is claimed, a device handler (scsi_dh) of smq_conv replaces the handler
 that the device had."""
 import errno

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: uml sanitize 7.2
 """smq_conv keeps the lower request of a tag's last command for the next one. Others who need these
 requests, their tags or their queue, get them within 50 ms."""
 import mmap

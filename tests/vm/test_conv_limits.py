@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """smq_conv: limits of the lower queue that change while its device is claimed.
 
 smq_quiesce changes them, as mpi3mr and usb-storage do. The mid-layer's trace shows which commands

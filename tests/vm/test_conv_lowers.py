@@ -6,6 +6,8 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+# on: sanitize 7.2
+# not on uml: needs QEMU's devices
 """smq_conv above scsi_debug, tcm_loop and virtio_scsi: in one test a claimed disk goes through all
 that can happen to it, in the other its lower host goes through its steps of error handling.
 

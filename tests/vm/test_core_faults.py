@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Commands that the policy "batch" holds because their device is full: when they end, and which
 operations wait for them. LUNs that are found while a policy holds commands. What an LLD tells the
 layer about a LUN: its limits, its depth, and that it has room again."""

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 6.12 7.2
 """Reads return what was written: random commands, compared with a model in memory."""
 import random
 

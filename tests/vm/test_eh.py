@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: core uml sanitize 7.2
 """Error handling and depth, on an LLD that delays, loses and refuses commands.
 
 Most cases run under load, and every command has to end exactly once.

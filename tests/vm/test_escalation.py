@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """Every step of error handling on smq_ram, with verified data.
 
 Several hosts recover at once, each under a load of its own. A step mostly waits for the timeout of

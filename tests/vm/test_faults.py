@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """smq_ram's hardware model and faults; I/O completes in spite of faults, with the right data."""
 import time
 from collections import Counter

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# not on uml: needs Fibre Channel
+# not on sanitize: as on uml
 """Runs the commands of docs/fibre-channel.md that need no HBA, on ten LUNs of software Fibre
 Channel. Runs tools/fc-check on these LUNs and on iSCSI, and then the commands that fc-check
 proposes. After these commands fc-check may report only what no command can change."""

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 7.2
+# not on sanitize: it tests programs, which are the same there
 """The fio engine of libsmq. fio verifies the data, and tracepoints show which commands the disk
 got."""
 import json

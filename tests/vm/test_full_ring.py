@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """If a hardware queue has no room, its commands wait in the layer. Other hardware queues, and LUNs
 on them, continue. Waiting commands are issued in the order in which they came, except with "prio".
 

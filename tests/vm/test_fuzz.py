@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """A short run of the load of tools/fuzz: it runs and finds no fault."""
 import subprocess
 import sys

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """Runs the code blocks of the README and of the guides for which this VM has the devices, to find
 wrong names, renamed options and missing steps. Only device names, counts and sizes are replaced.
 

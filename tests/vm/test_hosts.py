@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 6.12 7.2
 """Hosts and LUNs of different numbers, sizes and kinds."""
 import os
 from concurrent.futures import ThreadPoolExecutor

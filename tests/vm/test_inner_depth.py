@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """The layer learns how many commands a device needs, and holds the others where the policy "prio"
 orders them. The times are those of smq_ram's model."""
 import time

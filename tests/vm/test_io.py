@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: core uml sanitize 6.12 7.2
 """Block I/O with fio, every byte verified: one queue, several, polled, many LUNs."""
 import subprocess
 import threading

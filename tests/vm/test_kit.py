@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 6.12 7.2
+# not on sanitize: it tests programs, which are the same there
 """The test kit itself: what it reports, and that its checks can fail."""
 import re
 import time

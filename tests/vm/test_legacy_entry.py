@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """queuecommand_lck, here called the entry, runs under host_lock. The LLD is written as drivers were
 before multiqueue.
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """The policy legacy-model: commands take the locks that the kernel took before multiqueue, and
 their data stays right."""
 import time

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: core 7.2
+# not on uml: its scsi_debug crashes as a medium changer behind pscsi, and it has no tcm_user
+# not on sanitize: as on uml
 """smq_lio: LIO's backstores as local disks."""
 import errno
 import os

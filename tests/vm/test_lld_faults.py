@@ -2,6 +2,8 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a,wwn=0x5000c500155a1234'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """The layer's faults on demand, with LLDs that have no code for faults: smq_virtio, smq_lio, and
 smq_old, which has queuecommand_lck."""
 import os

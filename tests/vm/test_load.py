@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 7.2
+# not on sanitize: it tests programs, which are the same there
 """smq_load, the bench's load from inside the kernel: it sends the commands that it reports, and
 every run ends."""
 import json

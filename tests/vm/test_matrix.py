@@ -8,6 +8,8 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """The storage tests of kit.matrix on the devices that kit.devices lists for the default run."""
 import pytest
 from kit.devices import DEFAULT

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Module parameters and the policy attribute: which values are accepted, and how the others are
 refused."""
 import os

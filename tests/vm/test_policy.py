@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Dispatch policies: how a host chooses one, which commands "batch" holds, and that no held command
 is lost.
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """A policy in a module of its own, smq_example: it moves commands to other hardware queues."""
 
 import pytest

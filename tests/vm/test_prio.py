@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """The dispatch policy "prio": which commands go first on a full device or within a rate, and that
 no waiting command is lost, however the wait ends.
 

@@ -6,6 +6,8 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """Every stage of the conversion of smq_pvscsi, on QEMU's device.
 
 The drivers of the stages differ only in how a command gets to the ring, so the same tests run for

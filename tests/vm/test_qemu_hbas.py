@@ -24,6 +24,8 @@
 # vm: --qemu '-device usb-uas,id=uas,bus=xhci.0'
 # vm: --qemu '-drive file={disk:uas:8},if=none,id=uasd,format=raw'
 # vm: --qemu '-device scsi-hd,bus=uas.0,drive=uasd'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """The HBAs that QEMU emulates, with the options that target-configs/README.md gives."""
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """The mid-layer lowers queue_depth while the device answers with TASK SET FULL, and raises it again
 afterwards."""
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Ad hoc commands of smq_sg that wait for a tag. The process that submitted a command may be
 stopped or may have ended when the command gets the tag."""
 import errno

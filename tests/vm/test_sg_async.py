@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 6.12 7.2
 """write(), read() and poll() on /dev/smqsgN, with headers of interface 3."""
 import ctypes
 import errno

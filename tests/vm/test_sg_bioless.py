@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Slots whose requests have no bio: which slots need none, and that their commands have the same
 results as other commands."""
 import mmap

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """SMQ_SG_CANCEL ends waiting commands with ECANCELED; commands that were sent complete normally."""
 import errno
 import os

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 7.2
+# not on sanitize: hundreds of comparisons with sg, most of them of scsi_debug's behaviour
 """/dev/smqsgN compared with /dev/sgN and bsg of the same device: programs, ioctls, valid and
 invalid headers."""
 import ctypes

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Prepared commands in flight while their slots are prepared again, their file is closed, their
 process is stopped or killed, or their device is reset or removed."""
 import ctypes

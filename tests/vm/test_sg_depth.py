@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: sanitize 7.2
+# not on uml: see failed
 """smq_sg and the queue depth: the depth is never exceeded, files get equal shares of it, and no
 command waits for ever."""
 import json

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Commands of smq_sg for a driver with a doorbell. They go straight to the driver, and the doorbell
 rings once for all commands of a plug.
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """When a process ends, its waiting commands are not sent, even if something keeps the file open.
 Neither idle files nor files with waiting commands slow the dispatcher, however many there are."""
 import mmap

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: 7.2
+# not on uml: needs Fibre Channel
+# not on sanitize: Fibre Channel is not in that kernel
 """smq_sg on a Fibre Channel LUN: data, depth, a link that bounces, and a link that is lost.
 
 Results of commands are compared with those of sg's commands that are sent at the same time.

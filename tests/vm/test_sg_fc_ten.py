@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# not on uml: needs Fibre Channel
+# not on sanitize: Fibre Channel is not in that kernel
 """Prepared commands of one io_uring on ten Fibre Channel LUNs: the LUNs' shares, and the results of
 commands when the port bounces, stays blocked or is removed, when LUNs are unmapped and mapped
 again, and when the target has no room.

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Prepared commands: each field of each call, at its limits and beyond. A refused call names the
 field at fault."""
 import errno

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: sanitize
+# not on uml: 20 of 22 tests skip: no userfaultfd (CONFIG_USERFAULTFD)
 """/dev/smqsgN: the caller's memory. A command whose memory does not come takes nothing from others,
 and waiting commands pin a limited number of pages."""
 import ctypes

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: core uml sanitize 6.12 7.2
 """The request queue that a node of smq_sg has beside the device's queue: when it is created and
 ended, what others see of its commands, and that it shares the device fairly with block I/O.
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Polled rings: prepared and ad hoc commands through poll queues, and each way in which a polled
 command ends."""
 import errno

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Ad hoc commands of polled rings: a command's data is in the memory of the submitting process.
 Another process may find the command by a poll, or the submitting process may have ended."""
 import os

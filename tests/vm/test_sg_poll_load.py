@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: uml sanitize
 """Polled rings under load, while faults, resets, kills, changes of the depth and removals end
 commands or make them wait."""
 import errno

@@ -2,6 +2,9 @@
 # vm: --qemu '-device virtio-scsi-pci,id=hba,num_queues=4,addr=0x10'
 # vm: --qemu '-drive file={disk:a:64},if=none,id=a,format=raw'
 # vm: --qemu '-device scsi-hd,bus=hba.0,drive=a,wwn=0x5000c500155a1234'
+# on: 7.2
+# not on uml: needs QEMU's devices
+# not on sanitize: that guest has no PCI device
 """Polled rings on QEMU's virtio-scsi: with smq_virtio, and with the kernel's virtio_scsi, which has
 poll queues on some kernels."""
 import errno

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: uml sanitize 6.12 7.2
 """Commands whose requests come from a file's pools have the same results as other commands. The
 number of idle requests is limited."""
 import ctypes

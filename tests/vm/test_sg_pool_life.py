@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# not on uml: a CPU goes offline; kprobes: all 10 tests are skipped
+# not on sanitize: four CPUs, one of which goes offline, and kprobes
 """A file allocates a request only when it has to: at first for each command that is in flight at a
 time, and again after others needed the requests. The tests count the kernel's allocations, for few
 and for many slots."""

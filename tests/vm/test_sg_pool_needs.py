@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: uml 7.2
+# not on sanitize: four CPUs, one of which goes offline, and a limit of 50 ms
 """When another operation needs idle requests, they are soon given back: they delay no operation by
 more than 50 ms. Commands that run meanwhile are not lost."""
 import mmap

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: uml sanitize 7.2
 """Idle requests on a slow device: runs in flight, failures, tags, and a quiesced, blocked or
 stopped device."""
 import errno

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """A caller's rights: in which direction it may move data, how much memory it may pin, which
 operations it may call, and whose slots it may use."""
 import ctypes

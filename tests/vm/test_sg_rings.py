@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 6.12 7.2
 """Prepared commands: sent by each kind of ring, on each kind of queue, and to several devices."""
 import errno
 import mmap

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: core uml sanitize 6.12 7.2
 """Prepared commands: data in shared buffers, batches, status, a million slots."""
 import errno
 import mmap

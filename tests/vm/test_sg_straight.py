@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: uml sanitize 7.2
 """New requests of the node's own queue, which go straight to a driver. The block layer finds such a
 request in any tag when it times out, and these requests do not exceed the queue depth.
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: sanitize 7.2
+# not on uml: not measured yet
 """While other LUNs use all tags of the host, a command waits for a tag. The wait ends when the
 command times out or is cancelled, when its task is killed, or when its device is removed."""
 import errno

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Timed batches: each entry is sent when it is due, has waited for what it names, and its slot is
 free."""
 import errno

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: 7.2
+# not on uml: needs udev
+# not on sanitize: that guest has no udev
 """The names that udev's rules give to nodes. The VM runs udevadm, not udevd."""
 import re
 import shutil

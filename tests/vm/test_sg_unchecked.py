@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """smq_sg on a kernel whose block layer was not checked. With checked_kernel=0 it treats this kernel
 as such: it says so, keeps no request, creates no queue, and its commands end as elsewhere."""
 import errno

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """/dev/smqsgN: what users and 32-bit programs may do, and what happens to commands whose process
 was killed or whose device is removed."""
 import dataclasses

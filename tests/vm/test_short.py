@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """Short transfers of any length: they move the right bytes, and their residual is exact."""
 import random
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 6.12 7.2
 """Counters and tracepoints: they add up, and show that each command ends once."""
 import pytest
 from kit import cdb

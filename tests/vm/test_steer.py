@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: uml sanitize 7.2
 """The policy "steer": commands move from a busy hardware queue to another one if they end sooner
 there. Error handling, removal and CPU hotplug also work for moved commands.
 

@@ -8,6 +8,8 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """The same storage tests on: smq_virtio with QEMU's scsi-hd, and with tgt behind scsi-block; LIO
 through smq_lio, tcm_loop, iSCSI and FC; and the disks of tcm_loop and iSCSI, claimed by smq_conv.
 

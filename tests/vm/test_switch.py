@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """Random changes among all policies under verified load, with faults: no command is lost, no depth
 is exceeded, and each command is counted once. test_switch_devices.py has the same test on QEMU's
 devices.

@@ -15,6 +15,8 @@
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=1,drive=n1'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=2,drive=n2'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=3,drive=n3'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """The test of test_switch.py, on smq_virtio with small rings and on smq_pvscsi."""
 import random
 from contextlib import ExitStack

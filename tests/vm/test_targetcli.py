@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# not on uml: targetcli-smq fails there (modules of LIO)
+# not on sanitize: as on uml
 """tools/targetcli-smq: targetcli with the fabric of smq_lio."""
 import json
 import os

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 7.2
+# not on sanitize: it tests programs, which are the same there
 """The disk as user programs see it: sg3_utils, discard, a file system, the largest commands."""
 import os
 import re

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: core uml sanitize 6.12 7.2
 """smq_ram, or parts of it, is removed with commands in flight."""
 import time
 

@@ -13,6 +13,9 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+# on: core 7.2
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """smq_virtio on three of QEMU's virtio-scsi devices, with 4, 2 and 1 queues for commands."""
 import errno
 import hashlib

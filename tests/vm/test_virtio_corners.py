@@ -21,6 +21,8 @@
 # vm: --qemu '-device virtio-scsi-pci,id=slow,num_queues=1,addr=0x15'
 # vm: --qemu '-drive file={disk:slow:16},if=none,id=slowd,format=raw,throttling.iops-total=4'
 # vm: --qemu '-device scsi-hd,bus=slow.0,drive=slowd'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """smq_virtio on QEMU devices with unusual options, beside virtio_scsi: limits, LUN numbers, packed
 and legacy rings, no MSI-X, a CD-ROM, and a disk that is slower than the timeout."""
 import os

@@ -15,6 +15,8 @@
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=1,drive=n1'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=2,drive=n2'
 # vm: --qemu '-device scsi-hd,bus=full.0,scsi-id=0,lun=3,drive=n3'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """A full ring of smq_virtio. Each of four LUNs has QD128, and the ring has room for 85 commands:
 the tests check which commands wait for room in the ring, and which do not.
 

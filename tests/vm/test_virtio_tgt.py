@@ -10,6 +10,8 @@
 # vm: --qemu '-chardev socket,id=hmp,path={tmp}/hmp,server=on,wait=off -mon chardev=hmp'
 # vm: --qemu '-chardev socket,id=hmp1,path={tmp}/hmp'
 # vm: --qemu '-device virtserialport,chardev=hmp1,name=monitor'
+# not on uml: needs QEMU's devices
+# not on sanitize: devices of QEMU
 """smq_virtio with the target tgt, which QEMU's scsi-block, scsi-generic and scsi-hd use by iSCSI.
 
 scsi-block and scsi-generic are two initiators of the same LUN, and pass commands on to tgt.

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# not on uml: from 6.6 on commands do not wait for a busy worker
+# not on sanitize: as on uml
 """Commands that wait for the worker, and how error handling takes them back from it."""
 import os
 import time

@@ -68,8 +68,8 @@ def parse() -> argparse.Namespace:
         help="with --only: tests in VMs run with this kernel; without: its smoke tests")
     add("--first", metavar="FILE",
         help="stop at the first failure; a step with this test file comes first")
-    add("--jobs", type=positive, default=choose.CPUS + 1, metavar="N",
-        help="number of steps that run at a time (default: one more than CPUs, as tests wait)")
+    add("--jobs", type=positive, default=choose.JOBS, metavar="N",
+        help="number of steps that run at a time (default: two for each CPU, as tests wait)")
     add("--minutes", type=positive, default=24 * 60, metavar="N",
         help="a step that has not begun by then is skipped and named")
     add("--list", action="store_true", help="print the steps and exit")

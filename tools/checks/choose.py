@@ -15,8 +15,10 @@ from .steps import FULL, KERNELS, SANITIZE, UML, Step, Table, quickest
 
 MINUTES = 15            # of a run
 SLICE_MINUTES = 20      # of a slice
-# How many steps end in the time of one, on as many CPUs. A guest uses more than one CPU at times.
 CPUS = os.cpu_count() or 1
+# So many steps run at a time, because tests wait a lot, and so many end in the time of one.
+JOBS = 2 * CPUS
+SPEED = 1.4 * CPUS
 # Of these a run has no more than this many seconds: the core on 7.2, and tests under sanitizers.
 NEWEST_SECONDS = 150
 SANITIZED_SECONDS = 200
@@ -74,7 +76,7 @@ def wall(steps: list[Step], table: Table) -> float:
     builds = {table.build_of(kernel) for kernel in kernels} | {s for s in steps if s.builds}
     # Steps that share a guest start it once; a guest has about four of them.
     rest = sum(step.seconds + step.boot / 4 for step in steps if not step.builds)
-    return sum(build.seconds for build in builds) + rest / CPUS
+    return sum(build.seconds for build in builds) + rest / SPEED
 
 
 class Gate:
@@ -98,7 +100,7 @@ class Gate:
     def fixed(self) -> list[Step]:
         """What each run has: builds, lint, tests on the host, the core, a part of the core on the
         newest kernel, and tests under the sanitizers. Those of what changed come first."""
-        quiet = [one for one in self._subjects if one.quiet and one not in self.touched]
+        quiet = [one for one in self._subjects if one.quiet]
         steps = [step for step in self._table.steps if
                  step.builds and step.kernel in KERNELS or step.area == "lint" or
                  step.area == "host" and not any(one.has(step) for one in quiet) or

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 7.2
+# not on sanitize: it tests programs, which are the same there
 """libsmq's functions with a device, called in the shared library that programs load."""
 
 import contextlib

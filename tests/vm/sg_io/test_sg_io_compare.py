@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """sg_io compare: runs every path to a device in turn, and reports paths that cannot run."""
 
 import json

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """sg_io with special disks: several disks, polled ones, large sectors, bad media, removal."""
 
 import glob

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """sg_io counts the commands that are not good by kind of result, and decodes the results."""
 
 import json

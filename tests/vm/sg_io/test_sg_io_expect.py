@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 7.2
+# not on sanitize: it tests programs, which are the same there
 """Command files that are conformance tests: sg_io run compares how commands end with what their
 lines expect."""
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """The modes of sg_io replay, its report of itself, and when it ends: on every path."""
 
 import contextlib

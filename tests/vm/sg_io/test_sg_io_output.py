@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """What sg_io run tells beside its result: the log of all commands, lines while it lasts, and what
 it leaves out."""
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """sg_io record: records all commands that other programs send to a disk, and does not disturb other
 users of tracing."""
 

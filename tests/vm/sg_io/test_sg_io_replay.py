@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """sg_io replay sends a recorded load again: order, times, and files that it refuses."""
 
 import contextlib

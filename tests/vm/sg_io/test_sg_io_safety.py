@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml
+# not on sanitize: it tests programs, which are the same there
 """sg_io refuses to write to disks in use, keeps limits, ends at a signal, and shows progress."""
 
 import contextlib

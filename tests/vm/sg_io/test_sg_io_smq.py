@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 7.2
+# not on sanitize: it tests programs, which are the same there
 """sg_io through smq_sg: prepared slots, ad hoc commands, and several devices."""
 
 import contextlib

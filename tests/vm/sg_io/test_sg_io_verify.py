@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml 7.2
+# not on sanitize: it tests programs, which are the same there
 """sg_io verify reads the blocks that the commands of a file wrote, and compares each block."""
 
 import os

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 4
+# on: 6.12 7.2
+# not on uml: smqtop's times need BPF on tracepoints (perf events), which arch/um does not have
+# not on sanitize: as on uml
 """smqtop counts each command of a stock host, finds the slow LUN, and leaves nothing behind."""
 
 import json

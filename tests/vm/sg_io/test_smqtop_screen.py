@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# not on uml: smqtop's times need BTF and BPF on tracepoints
+# not on sanitize: as on uml
 """smqtop's screen while LUNs and hosts come and go, commands fail, and an smq host is set."""
 
 import json

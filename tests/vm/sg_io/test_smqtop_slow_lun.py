@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
+# not on uml: smqtop's times need BPF on tracepoints (perf events), which arch/um does not have
+# not on sanitize: as on uml
 """smqtop puts the LUN that is slow first."""
 
 import glob
