@@ -7,7 +7,8 @@
  * order_explore THREAD...
  *
  * Threads: end=N: an entry with this number ends. after=N: a caller waits for it. grant: a command
- * that waited for a place is sent; its caller sleeps until then, and puts the command back.
+ * that waited for a place is sent; its caller sleeps until then, and puts the command back. again:
+ * the first grant makes the command wait again, and another context grants it.
  */
 #include "explore_kernel.h"
 #include "explore_words.h"
@@ -60,8 +61,12 @@ static struct {
 	struct smqsg_batch batch;
 	struct smqsg_io io;
 	bool put;			/* the caller has put @io back */
+	bool again;			/* the next grant makes the command wait again */
+	bool waits;			/* it did */
 	struct explore_rcu rcu;
 } world;
+
+static bool again;
 
 static struct explore_rcu *explore_rcu(void)
 {
@@ -125,6 +130,13 @@ static int smqsg_slot_send_placed(struct smqsg_io *io, int flags, void *plug)
 static int smqsg_io_granted(struct smqsg_io *io, int got, int (*send)(struct smqsg_io *io))
 {
 	(void)got;
+	if (world.again) {
+		explore_step("wait again");
+		world.again = false;
+		world.waits = true;
+		explore_step("waits");
+		return 0;
+	}
 	return send(io);
 }
 
@@ -158,9 +170,16 @@ static void waiter(int after)
 	world.order.wait.queued = false;
 }
 
-static void granter(int unused)
+static bool waits_again(long unused)
 {
 	(void)unused;
+	return world.waits;
+}
+
+static void granter(int other)
+{
+	if (other)
+		explore_wait(waits_again, 0, "dispatch");
 	smqsg_timed_grant(&world.io.waiter, 0);
 }
 
@@ -184,6 +203,7 @@ static void begin(void)
 	world.order.ended = world.ended;
 	world.io.batch = &world.batch;
 	world.io.timed.error = POISON;
+	world.again = again;
 }
 
 static bool parse(const char *word)
@@ -197,6 +217,9 @@ static bool parse(const char *word)
 	} else if (!strcmp(word, "grant")) {
 		thread(granter, 0);
 		thread(caller, 0);
+	} else if (!strcmp(word, "again")) {
+		again = true;
+		thread(granter, 1);
 	} else {
 		return false;
 	}
