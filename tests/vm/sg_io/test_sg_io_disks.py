@@ -230,6 +230,14 @@ def test_info_reports_large_sectors():
         assert run_json(found[0].sd, "-", stdin="28000000000000000800 in 32768\n")["commands"] == 1
 
 
+def test_vendor_and_product_of_any_bytes():
+    with vmdisk.disks(inq_vendor=b"Ca\xe9".decode(errors="surrogateescape"),
+                      inq_product=b"A<B&\xff\x1b[31m".decode(errors="surrogateescape")) as found:
+        got = json.loads(sg_io("info", "--json", found[0].sg).stdout)
+        assert got["vendor"] == "Ca?" and got["model"] in ("A<B&?\x1b[31m", "A<B&??[31m")
+        assert "\x1b" not in sg_io("info", found[0].sg).stdout
+
+
 def test_medium_error_is_reported():
     bad = "28000000123400000100 in 512\n"
     with vmdisk.disks(opts=2, medium_error_start=0x1234, medium_error_count=1) as found:

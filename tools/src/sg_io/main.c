@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
+#include "text.h"
 #include "util.h"
 #include "cmdfile/pattern.h"
 
@@ -90,6 +92,9 @@ int main(int argc, char **argv)
 	char name[32];
 	unsigned int i;
 
+	/* All output goes through these but lines of progress, which have control characters. */
+	stdout = text_stream(STDOUT_FILENO) ?: stdout;
+	stderr = text_stream(STDERR_FILENO) ?: stderr;
 	program_invocation_short_name = (char *)"sg_io";
 	argp_err_exit_status = EXIT_USAGE;
 	if (argc < 2) {

@@ -3,6 +3,7 @@
 #include <argp.h>
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "screen.h"
 #include "show.h"
 #include "table.h"
+#include "text.h"
 
 /* As in sg_io. */
 #define EXIT_GOOD	0
@@ -223,7 +225,8 @@ static bool open_source(struct source *s, const struct options *o)
 	}
 	if (o->record) {
 		s->record_path = o->record;
-		s->record = fopen(o->record, "we");
+		s->record = text_stream(open(o->record,
+					     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
 		if (!s->record) {
 			warn("%s", o->record);
 			return false;
@@ -283,6 +286,8 @@ static int run(const struct options *o)
 	int signals = open_signals(screen), status;
 	struct source s = {};
 
+	if (!screen)
+		stdout = text_stream(STDOUT_FILENO) ?: stdout;
 	if (!open_source(&s, o))
 		return o->replay ? EXIT_RECORDING : EXIT_OUTPUT;
 	status = screen ? screen_run(&s, o, signals) : run_text(&s, o, signals);
@@ -335,6 +340,7 @@ int main(int argc, char **argv)
 	};
 	struct options o = { .interval = 1, .slow = SLOW_MS, .view = VIEW_LUNS, .sort = SORT_P99 };
 
+	stderr = text_stream(STDERR_FILENO) ?: stderr;
 	argp_err_exit_status = EXIT_USAGE;
 	argp_parse(&argp, argc, argv, 0, NULL, &o);
 	return run(&o);

@@ -152,8 +152,8 @@ static int take_turn(const struct comparison *cmp, struct contestant *c)
 static void show_turn(const struct comparison *cmp, unsigned int round, const struct contestant *c)
 {
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\rround %u of %llu: %s %s\033[K", round + 1, cmp->opt.rounds,
-			c->via, c->node);
+		dprintf(STDERR_FILENO, "\rround %u of %llu: %s %s\033[K", round + 1,
+			cmp->opt.rounds, c->via, c->node);
 }
 
 /* Runs all turns. Return: 0, or the exit status if the comparison ended early. */
@@ -177,7 +177,7 @@ static int compete(struct comparison *cmp)
 		}
 	}
 	if (isatty(STDERR_FILENO))
-		fputs("\r\033[K", stderr);
+		dprintf(STDERR_FILENO, "\r\033[K");
 	return status;
 }
 

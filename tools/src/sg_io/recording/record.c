@@ -121,7 +121,7 @@ static void show_progress(const struct recording *r, const struct trace *t, doub
 	struct loss lost = count_lost(t);
 	char text[LOSS_BYTES];
 
-	fprintf(stderr, "\r%zu commands  %u in flight  %s events lost  %.0f s\033[K",
+	dprintf(STDERR_FILENO, "\r%zu commands  %u in flight  %s events lost  %.0f s\033[K",
 		r->nr - r->refused, r->nr_in_flight, describe_loss(&lost, text), seconds);
 }
 
@@ -165,7 +165,7 @@ static bool record(struct trace *t, struct recording *r, const struct record_opt
 		read_events(t, r, o, devs);
 	recording_sort(r, ~0ULL);
 	if (terminal)
-		fputs("\r\033[K", stderr);
+		dprintf(STDERR_FILENO, "\r\033[K");
 	return there;
 }
 

@@ -67,7 +67,7 @@ static void show_progress(struct watch *w, __u64 now)
 	}
 	if (run->time_ns && 100e9 * elapsed / run->time_ns > share)
 		share = 100e9 * elapsed / run->time_ns;
-	fprintf(stderr, "\r%3.0f%%  %llu%s commands  %.0f/s  %llu not good  %.0f s\033[K",
+	dprintf(STDERR_FILENO, "\r%3.0f%%  %llu%s commands  %.0f/s  %llu not good  %.0f s\033[K",
 		share < 100 ? share : 100, done, of,
 		(done - w->last_done) * 1e9 / (now - w->last_ns + 1), bad, elapsed);
 	w->last_done = done;
@@ -105,7 +105,7 @@ static bool give_up(struct watch *w, int signals)
 	unsigned int stuck = count_stuck(w, clock_ns());
 
 	if (w->terminal && (stuck || signals > 1))
-		fputs("\r\033[K", stderr);
+		dprintf(STDERR_FILENO, "\r\033[K");
 	if (stuck)
 		warnx("%u commands did not end within %llu s: giving up", stuck,
 		      w->patience_ns / NS_PER_S);
@@ -163,7 +163,7 @@ int monitor(struct run *run, const struct monitor_output *out, struct worker *wo
 		}
 	}
 	if (w.terminal)
-		fputs("\r\033[K", stderr);
+		dprintf(STDERR_FILENO, "\r\033[K");
 	if (fds[1].fd >= 0)
 		close(fds[1].fd);
 	return first_signal;
