@@ -37,6 +37,7 @@ BUILD_SECONDS = 7200    # a kernel may have to be built first
 # With --minutes, steps that run at the end of the time have this many more seconds. A step that
 # would not end in time on a machine three times as slow does not begin.
 GRACE_SECONDS = 900
+MOST_SHOWN = 10         # tests of one step that failed
 SPARE = 3
 
 EPILOG = """\
@@ -188,8 +189,11 @@ class Check:
     @staticmethod
     def show(result: Result) -> None:
         """Prints why tests failed, were skipped, or failed at first."""
-        for case in result.of(FAILED):
+        failed = result.of(FAILED)
+        for case in failed[:MOST_SHOWN]:
             print(f"FAILED {result.step}: {case.name}\n{reasons(case)}")
+        if failed[MOST_SHOWN:]:
+            print(f"FAILED {result.step}: {len(failed) - MOST_SHOWN} more")
         for reason, count in Counter(case.message for case in result.of(SKIPPED)).items():
             print(f"skipped {result.step}: {count} x {reason}")
         for case in result.of(PASSED):

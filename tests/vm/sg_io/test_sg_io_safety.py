@@ -291,3 +291,41 @@ def test_unchecked_reports_the_residual(disk):
     line = "28000000000000000800 in 8192\n"
     assert run_json("--unchecked", disk.sg, "-", stdin=line, expect=1)["status"] == {
         "GOOD": 0, "UNDERRUN": 1}
+
+
+def test_no_output_replaces_what_is_read(disk, tmp_path):
+    """test_sg_io_outputs.py has the commands that need no device."""
+    (tmp_path / "data").write_bytes(b"Z" * 512)
+    text = "2a000000000000000100 out 512 data=data@0 at=0\n"
+    (tmp_path / "cmds").write_text(text, encoding="ascii")
+    files = [disk.sg, tmp_path / "cmds"]
+    for args in (["run", "--log", tmp_path / "cmds", *files],
+                 ["run", "--log", tmp_path / "data", *files],
+                 ["run", "--log", disk.sd, *files],
+                 ["replay", "--log", tmp_path / "cmds", *files],
+                 ["replay", "--record", tmp_path / "cmds", *files],
+                 ["replay", "--record", tmp_path / "data", "--log", tmp_path / "l", *files],
+                 ["record", "--output", disk.sd, disk.sg]):
+        done = sg_io(*args)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "would replace an input or another output of this command" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert (tmp_path / "cmds").read_text(encoding="ascii") == text
+    assert (tmp_path / "data").read_bytes() == b"Z" * 512 and not (tmp_path / "l").exists()
+    assert disk.read(0, 1) != b"Z" * 512
+
+
+def test_messages_name_the_state(disk):
+    """The state of a device that does not answer. Others, as transport-offline, the kernel sets."""
+    attribute = disk.sysfs / "state"
+    attribute.write_text("offline\n", encoding="ascii")
+    try:
+        for args in (["gen", "--device", disk.sg, "--op", "read10", "--count", 1],
+                     ["copy", disk.sg, disk.bsg], ["run", disk.sg, "-"],
+                     ["run", "--via", "block", disk.sd, "-"]):
+            done = sg_io(*args, stdin=READ)
+            assert done.returncode == 3 and "; its state is offline" in done.stderr, args
+        assert json.loads(sg_io("info", "--json", disk.bsg).stdout)["state"] == "offline"
+    finally:
+        attribute.write_text("running\n", encoding="ascii")
+    assert json.loads(sg_io("info", "--json", disk.bsg).stdout)["state"] == "running"

@@ -11,6 +11,7 @@
 
 #include "cmdfile.h"
 #include "dataset.h"
+#include "inputs.h"
 #include "map.h"
 #include "tag.h"
 #include "util.h"
@@ -647,6 +648,7 @@ int cmdfile_load(const char *name, const struct cmdfile_options *opt,
 		warn("%s", name);
 		return -1;
 	}
+	input_note_fd(fileno(in));
 	file->data = dataset_new(is_stdin ? NULL : name, opt->memory);
 	if (file->data) {
 		ret = load_lines(in, opt, file);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "dataset.h"
+#include "inputs.h"
 
 #define ARENA_BYTES	(2u << 20)
 #define MAX_FILES	256
@@ -265,6 +266,7 @@ static struct data_file *open_file(struct dataset *ds, const char *name,
 		snprintf(why, size, "data=%s: not a regular file", name);
 		goto fail;
 	}
+	input_note(&st);
 	f->size = st.st_size;
 	f->name = strdup(name);
 	if (!f->name) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "inputs.h"
 
 /* Directories below the scsi_device. The subsystem of each kind of node has the same name. */
 static const char * const class_of[NODE_KINDS] = {
@@ -89,6 +90,7 @@ static void find_node(struct device *dev, enum node_kind kind)
 {
 	char dir[PATH_MAX], line[256];
 	struct dirent *d;
+	struct stat st;
 	FILE *f;
 	DIR *list;
 
@@ -110,6 +112,8 @@ static void find_node(struct device *dev, enum node_kind kind)
 		}
 		if (f)
 			fclose(f);
+		if (!stat(dev->node[kind], &st))
+			input_note(&st);
 		if (kind == NODE_BLOCK)
 			snprintf(dev->queue, sizeof(dev->queue), "/sys/class/block/%.60s/queue",
 				 d->d_name);

@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "fidelity.h"
+#include "inputs.h"
 #include "util.h"
 #include "cmdfile/map.h"
 #include "run/run.h"
@@ -241,6 +242,10 @@ int fidelity_compare(const struct fidelity_how *how, const struct cmdfile *origi
 	if (cmdfile_load(path, &opt, &replayed)) {
 		free(f);
 		return EXIT_USAGE;
+	}
+	if (!output_check("--svg", svg)) {
+		status = EXIT_USAGE;
+		goto out;
 	}
 	find_devices(names, nr, &replayed, devs);
 	if (!f || !fidelity_match(original, &replayed, how->plan.speed, devs, f) ||

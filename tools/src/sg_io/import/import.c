@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "import.h"
+#include "inputs.h"
 #include "util.h"
 #include "run/run.h"
 
@@ -265,6 +266,9 @@ int cmd_import(int argc, char **argv)
 		warn("%s", o.file);
 		return EXIT_USAGE;
 	}
+	input_note_fd(fileno(in));
+	if (!output_check("--output", o.to.output))
+		return EXIT_USAGE;
 	status = import(&o, in, is_stdin ? "standard input" : o.file);
 	if (!is_stdin)
 		fclose(in);

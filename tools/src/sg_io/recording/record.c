@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "inputs.h"
 #include "recorder.h"
 #include "recording.h"
 #include "signals.h"
@@ -533,5 +534,7 @@ int cmd_record(int argc, char **argv)
 			return EXIT_USAGE;
 		}
 	}
+	if (!output_check("--output", o.to.output))
+		return EXIT_USAGE;
 	return o.to.output ? record_to(&o, devs) : execute(&o, devs, stdout, &begun);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "inputs.h"
 #include "run.h"
 #include "util.h"
 #include "cmdfile/map.h"
@@ -416,6 +417,8 @@ static int replay(struct run *run, struct replay_options *opt, struct device *de
 
 	if (status)
 		return status;
+	if (!output_check("--log", opt->run.log) || !output_check("--record", opt->record))
+		return EXIT_USAGE;
 	if (run->engine->sync && run->depth > 1) {
 		warnx("%s: --via %s has one command at a time in flight%s: use --depth 1",
 		      devs[0].given, run->engine->name,

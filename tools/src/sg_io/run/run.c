@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "inputs.h"
 #include "run.h"
 #include "signals.h"
 #include "cmdfile/dataset.h"
@@ -255,6 +256,8 @@ int cmd_run(int argc, char **argv)
 	}
 	memset(taken_fds, -1, sizeof(taken_fds));
 	status = run_prepare(&run, &opt, &file, devs, taken_fds);
+	if (!status && !output_check("--log", opt.log))
+		status = EXIT_USAGE;
 	if (!status)
 		status = run_execute(&run, &opt, print_result);
 	for (i = 0; i < opt.nr_devs; i++)
