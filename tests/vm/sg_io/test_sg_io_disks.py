@@ -220,9 +220,15 @@ def test_info_reports_large_sectors():
     with vmdisk.disks(sector_size=4096, physblk_exp=1, ptype=0) as found:
         got = json.loads(sg_io("info", "--json", found[0].sd).stdout)
         assert (got["block_size"], got["physical_block_size"]) == (4096, 8192)
-        done = sg_io("run", found[0].sg, "-", stdin="28000000000000000800 in 4096\n")
-        assert "1: warning: BYTES means blocks of 512 bytes" in done.stderr
-        assert "has 4096" in done.stderr
+        small = "28000000000000000800 in 4096 at=0\n2a000000000000000800 out 4096 at=1\n"
+        before = found[0].done()
+        for command in "run", "replay":
+            done = sg_io(command, found[0].sg, "-", stdin=small)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr == (f"sg_io: standard input:1: BYTES means blocks of 512 bytes, "
+                                   f"{found[0].sg} has 4096; --unchecked accepts that\n")
+        assert found[0].done() == before
+        assert sg_io("run", "--unchecked", found[0].sg, "-", stdin=small).returncode < 2
         done = sg_io("run", "--via", "block", found[0].sg, "-",
                      stdin="28000000000000000800 in 4096\n")
         assert done.returncode == 2

@@ -296,7 +296,7 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt)
 	if (!opt->unchecked && !cdb_check_data(l->cdb, cmd->cdb_len, cmd->dir,
 					       cmd->bytes, l->why, WHY_BYTES)) {
 		if (opt->names_unchecked)
-			strcat(l->why, "; --unchecked accepts that");
+			strcat(l->why, UNCHECKED_HINT);
 		return false;
 	}
 	while ((word = next_token(l)))

@@ -10,6 +10,9 @@
 #define TIMEOUT_MS_MAX		86400000	/* a day: formatting takes hours */
 #define MAX_COMMANDS	(16u << 20)	/* of a file */
 
+/* What a message about a command adds if the user can set cmdfile_options.unchecked. */
+#define UNCHECKED_HINT		"; --unchecked accepts that"
+
 struct dataset;
 struct maps;
 struct long_cdbs;

@@ -40,7 +40,8 @@ static const struct argp_option common[] = {
 	{ "rate", OPT_RATE, "N", 0, "The most commands per second, for all DEVs together", 2 },
 	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 3 },
 	{ "unchecked", OPT_UNCHECKED, NULL, 0,
-	  "Accept a direction and BYTES that contradict the CDB, for tests of residuals", 3 },
+	  "Accept a direction and BYTES that contradict the CDB or the disk's block size, for tests "
+	  "of residuals", 3 },
 	{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 3 },
 	{ 0 }
 };

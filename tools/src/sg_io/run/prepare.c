@@ -156,13 +156,12 @@ static bool can_expect(const struct run *run, const struct command *cmd, char *w
 	return false;
 }
 
-static int check_commands(const struct run *run, const struct target *t)
+static int check_commands(const struct run *run, const struct target *t, bool unchecked)
 {
 	const struct cmdfile *file = run->file;
 	const struct command *cmd;
 	const struct cdb_op *op;
 	char why[WHY_BYTES];
-	bool warned = false;
 	__u32 implied;
 	size_t i;
 
@@ -176,15 +175,15 @@ static int check_commands(const struct run *run, const struct target *t)
 			return EXIT_USAGE;
 		}
 		op = cdb_find(cdb_of(cmd), cmd->cdb_len);
-		if (warned || !op || !t->block_size)
+		if (unchecked || !op || !t->block_size)
 			continue;
 		implied = cdb_block_size(op, cdb_of(cmd), cmd->bytes);
 		/* Eight more bytes per block are protection information. */
 		if (!implied || implied == t->block_size || implied == t->block_size + 8)
 			continue;
-		warned = true;
-		warnx("%s:%u: warning: BYTES means blocks of %u bytes, %s has %u", file->name,
-		      cmd->line, implied, t->dev->given, t->block_size);
+		warnx("%s:%u: BYTES means blocks of %u bytes, %s has %u%s", file->name, cmd->line,
+		      implied, t->dev->given, t->block_size, UNCHECKED_HINT);
+		return EXIT_USAGE;
 	}
 	return 0;
 }
@@ -245,7 +244,7 @@ int run_prepare(struct run *run, const struct run_options *opt,
 	for (i = 0; i < opt->nr_devs; i++) {
 		ret = init_target(run, &run->targets[i], &devs[i], opt);
 		if (!ret)
-			ret = check_commands(run, &run->targets[i]);
+			ret = check_commands(run, &run->targets[i], opt->unchecked);
 		if (!ret && any_changes(run, &run->targets[i])) {
 			run->writes = true;
 			if (take_disk(&devs[i], opt->force, &taken_fds[i]))

@@ -502,7 +502,8 @@ int cmd_replay(int argc, char **argv)
 		  "--pace kernel 20, at most 1000)", 1 },
 		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 2 },
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
-		  "Accept a direction and BYTES that contradict the CDB, as in 'sg_io run'", 2 },
+		  "Accept a direction and BYTES that contradict the CDB or the disk's block size, as in "
+		  "'sg_io run'", 2 },
 		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
 		{ 0 }
 	};
