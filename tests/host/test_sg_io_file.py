@@ -129,6 +129,18 @@ def test_file_is_read_from_standard_input():
     ("1b0000000000 none 0", "1"), ("000000000000 none 0", "0"), ("c00000000000 out 4", "1"),
     ("93010000000000000000000000080000 none 0", "1"), ("2f000000000000000800 none 0", "0"),
     ("2f020000000000000800 out 4096", "0"),
+    # WRITE LONG(10) and (16) with WR_UNCOR, REMOVE ELEMENT AND TRUNCATE, and what else sends no
+    # data: SANITIZE, RESET WRITE POINTER, STREAM CONTROL, a vendor's opcode, an unknown one.
+    ("3f400000000000000000 none 0", "1"), ("9f510000000000000000000000000000 none 0", "1"),
+    ("9e180000000000000000000000010000 in 1", "1"), ("48030000000000000000 none 0", "1"),
+    ("94040000000000000000000000000000 none 0", "1"), ("9e140000000000000000000000000000 none 0",
+                                                       "1"),
+    ("c00000000000 none 0", "1"), ("c00000000000 in 4", "1"), ("020000000000 none 0", "1"),
+    (f"7f{'00' * 6}181ff0{'00' * 22} none 0", "1"), ("160000000000 none 0", "1"),
+    ("9e100000000000000000000000200000 in 32", "0"),
+    ("a30c00000000000000640000 in 100", "0"), ("95000000000000000000000000640000 in 100", "0"),
+    ("9e110000000000000000000002080000 in 520", "0"), ("35000000000000000000 none 0", "0"),
+    (f"7f{'00' * 6}180009{'00' * 21}01 in 512", "0"),
 ])
 def test_commands_that_may_change_the_medium_are_marked(tmp_path, line, changes):
     assert commands(write(tmp_path, line))[0]["changes"] == changes

@@ -18,6 +18,7 @@ from vmdisk import SG_IO, run_json, set_param, sg_io
 
 READ = "28000000000000000800 in 4096\n"
 WRITE = "2a000000000000000800 out 4096 pattern=lba\n"
+WR_UNCOR = "3f400000000000000000 none 0\n"
 RESET_ZONES = "94040000000000000000000000000100 none 0\n"
 ATA_32 = f"7f{'00' * 6}181ff0{'00' * 22} none 0\n"
 
@@ -83,7 +84,7 @@ def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
     with use(disk, mountpoint) as why:
         for via in ("sg", "bsg", "block"):
             for line in (write + "ff\n", "040000000000 none 0\n", "1b0000000000 none 0\n",
-                         RESET_ZONES, ATA_32):
+                         RESET_ZONES, ATA_32, WR_UNCOR):
                 done = sg_io("run", "--via", via, disk.sd, "-", stdin=READ + line)
                 if via == "block" and not line.startswith("2a"):
                     assert done.returncode == 2

@@ -23,7 +23,7 @@
 #define VERIFY		.dir = DIR_OUT, .size = SIZE_BLOCKS, .flags = CDB_BYTCHK
 #define WRITE_VERIFY	.dir = DIR_OUT, .size = SIZE_BLOCKS
 #define WRITE_SAME	.dir = DIR_OUT, .size = SIZE_BLOCK
-#define MAY_NDOB	.flags = CDB_NDOB | CDB_CHANGES
+#define MAY_NDOB	.flags = CDB_NDOB
 
 static const struct cdb_op ops[] = {
 	{ "tur", "TEST UNIT READY", 0x00, 6, NO_SA, NODATA },
@@ -36,7 +36,7 @@ static const struct cdb_op ops[] = {
 	{ NULL, "RESERVE(6)", 0x16, 6, NO_SA, NODATA },
 	{ NULL, "RELEASE(6)", 0x17, 6, NO_SA, NODATA },
 	{ "modesense6", "MODE SENSE(6)", 0x1a, 6, NO_SA, ALLOC(4, 1), .bytes = 252 },
-	{ NULL, "START STOP UNIT", 0x1b, 6, NO_SA, NODATA, .flags = CDB_CHANGES },
+	{ NULL, "START STOP UNIT", 0x1b, 6, NO_SA, NODATA },
 	{ NULL, "RECEIVE DIAGNOSTIC RESULTS", 0x1c, 6, NO_SA, ALLOC(3, 2) },
 	{ NULL, "SEND DIAGNOSTIC", 0x1d, 6, NO_SA, PARAMS(3, 2) },
 	{ NULL, "PREVENT ALLOW MEDIUM REMOVAL", 0x1e, 6, NO_SA, NODATA },
@@ -82,7 +82,7 @@ static const struct cdb_op ops[] = {
 	  .lba_at = 2, .lba_len = 8, .len_at = 12, .len_len = 2 },
 	{ "readcap16", "READ CAPACITY(16)", 0x9e, 16, 0x10, ALLOC(10, 4), .bytes = 32 },
 	{ NULL, "SERVICE ACTION IN(16)", 0x9e, 16, NO_SA, ALLOC(10, 4) },
-	{ NULL, "FORMAT WITH PRESET", 0x38, 10, NO_SA, NODATA, .flags = CDB_CHANGES },
+	{ NULL, "FORMAT WITH PRESET", 0x38, 10, NO_SA, NODATA },
 	{ "reportluns", "REPORT LUNS", 0xa0, 12, NO_SA, ALLOC(6, 4), .bytes = 4096 },
 	{ NULL, "MAINTENANCE IN", 0xa3, 12, NO_SA, ALLOC(6, 4) },
 	{ NULL, "MAINTENANCE OUT", 0xa4, 12, NO_SA, PARAMS(6, 4) },
@@ -92,16 +92,56 @@ static const struct cdb_op ops[] = {
 	{ "verify12", "VERIFY(12)", 0xaf, 12, NO_SA, VERIFY, AT_12 },
 };
 
-/* ATA PASS-THROUGH(32): a service action of opcode 7Fh. */
-#define ATA_PASS_THROUGH_32	0x1ff0
-
-/* Destructive commands whose data direction depends on bits that the table does not describe. */
-static const __u8 always_changes[] = {
-	0x04,	/* FORMAT UNIT */
-	0x48,	/* SANITIZE */
-	0x85,	/* ATA PASS-THROUGH(16) */
-	0x94,	/* ZBC OUT: RESET WRITE POINTER and others */
-	0xa1,	/* ATA PASS-THROUGH(12) */
+/* Commands that change neither the medium nor what other users of the disk depend on. */
+static const struct {
+	__u8 opcode;
+	__s32 sa;
+} harmless[] = {
+	{ 0x00, NO_SA },	/* TEST UNIT READY */
+	{ 0x03, NO_SA },	/* REQUEST SENSE */
+	{ 0x08, NO_SA },	/* READ(6) */
+	{ 0x12, NO_SA },	/* INQUIRY */
+	{ 0x1a, NO_SA },	/* MODE SENSE(6) */
+	{ 0x1c, NO_SA },	/* RECEIVE DIAGNOSTIC RESULTS */
+	{ 0x25, NO_SA },	/* READ CAPACITY(10) */
+	{ 0x28, NO_SA },	/* READ(10) */
+	{ 0x2f, NO_SA },	/* VERIFY(10) */
+	{ 0x34, NO_SA },	/* PRE-FETCH(10) */
+	{ 0x35, NO_SA },	/* SYNCHRONIZE CACHE(10) */
+	{ 0x37, NO_SA },	/* READ DEFECT DATA(10) */
+	{ 0x3c, NO_SA },	/* READ BUFFER(10) */
+	{ 0x3e, NO_SA },	/* READ LONG(10) */
+	{ 0x4d, NO_SA },	/* LOG SENSE */
+	{ 0x5a, NO_SA },	/* MODE SENSE(10) */
+	{ 0x5e, NO_SA },	/* PERSISTENT RESERVE IN */
+	{ 0x7f, 0x0009 },	/* READ(32) */
+	{ 0x7f, 0x000a },	/* VERIFY(32) */
+	{ 0x7f, 0x0012 },	/* GET LBA STATUS(32) */
+	{ 0x84, NO_SA },	/* RECEIVE COPY RESULTS */
+	{ 0x88, NO_SA },	/* READ(16) */
+	{ 0x8c, NO_SA },	/* READ ATTRIBUTE */
+	{ 0x8f, NO_SA },	/* VERIFY(16) */
+	{ 0x90, NO_SA },	/* PRE-FETCH(16) */
+	{ 0x91, NO_SA },	/* SYNCHRONIZE CACHE(16) */
+	{ 0x95, NO_SA },	/* ZBC IN: REPORT ZONES and others */
+	{ 0x9e, 0x10 },		/* READ CAPACITY(16) */
+	{ 0x9e, 0x11 },		/* READ LONG(16) */
+	{ 0x9e, 0x12 },		/* GET LBA STATUS(16) */
+	{ 0x9e, 0x13 },		/* REPORT REFERRALS */
+	{ 0x9e, 0x16 },		/* GET STREAM STATUS */
+	{ 0x9e, 0x17 },		/* GET PHYSICAL ELEMENT STATUS */
+	{ 0xa0, NO_SA },	/* REPORT LUNS */
+	{ 0xa2, NO_SA },	/* SECURITY PROTOCOL IN */
+	{ 0xa3, 0x05 },		/* REPORT IDENTIFYING INFORMATION */
+	{ 0xa3, 0x0a },		/* REPORT TARGET PORT GROUPS */
+	{ 0xa3, 0x0b },		/* REPORT ALIASES */
+	{ 0xa3, 0x0c },		/* REPORT SUPPORTED OPERATION CODES */
+	{ 0xa3, 0x0d },		/* REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS */
+	{ 0xa3, 0x0e },		/* REPORT PRIORITY */
+	{ 0xa3, 0x0f },		/* REPORT TIMESTAMP */
+	{ 0xa8, NO_SA },	/* READ(12) */
+	{ 0xaf, NO_SA },	/* VERIFY(12) */
+	{ 0xb7, NO_SA },	/* READ DEFECT DATA(12) */
 };
 
 /* Opcodes that mean the same for all types of devices (SPC). */
@@ -374,15 +414,15 @@ bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir)
 {
 	const struct cdb_op *op = cdb_find(cdb, len);
+	unsigned int i;
 
+	for (i = 0; i < ARRAY_SIZE(harmless); i++)
+		if (harmless[i].opcode == cdb[0] &&
+		    (harmless[i].sa == NO_SA || harmless[i].sa == service_action(cdb)))
+			break;
 	/* The data-out of VERIFY is only compared. */
-	if (op && (op->flags & CDB_BYTCHK))
-		return false;
-	if (dir == DIR_OUT || memchr(always_changes, cdb[0], sizeof(always_changes)))
-		return true;
-	if (cdb[0] == 0x7f && service_action(cdb) == ATA_PASS_THROUGH_32)
-		return true;
-	return op && (op->flags & CDB_CHANGES);
+	return i == ARRAY_SIZE(harmless) ||
+		(dir == DIR_OUT && !(op && (op->flags & CDB_BYTCHK)));
 }
 
 static void put_field(__u8 *cdb, unsigned int at, unsigned int len, __u64 val)

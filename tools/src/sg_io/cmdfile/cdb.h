@@ -31,7 +31,6 @@ enum cdb_flag {
 	CDB_WRITE	= 1 << 1,	/* plain WRITE, which block I/O can also do */
 	CDB_BYTCHK	= 1 << 2,	/* VERIFY: data-out only if BYTCHK is set */
 	CDB_NDOB	= 1 << 3,	/* WRITE SAME: no data-out if the NDOB bit is set */
-	CDB_CHANGES	= 1 << 4,	/* may change the medium without data-out */
 };
 
 /**
@@ -129,7 +128,10 @@ bool cdb_unmap_range(const __u8 *list, __u32 bytes, unsigned int nth, __u64 *lba
 /* The block size that follows from @bytes of data; 0 if the CDB does not determine it. */
 __u32 cdb_block_size(const struct cdb_op *op, const __u8 *cdb, __u32 bytes);
 
-/* Whether a command may change data on the medium. Any with data-out may, but VERIFY. */
+/*
+ * Whether a command may change data on the medium, or how the disk behaves: all may but those that
+ * are known to read only.
+ */
 bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir);
 
 /* Writes the CDB of @op; the caller has checked the values against the limits. */
