@@ -171,7 +171,7 @@ def test_a_failed_command_holds_no_other(disk):
 
 REFUSED = [
     (f"{READ} at=5 cpu=0\n{READ} at=4 cpu=0\n", "2: at=4 is before at=5 of line 1"),
-    (f"{READ} at=5 cpu=999\n", "1: cpu=999 is not a CPU this process may run on"),
+    (f"{READ} at=5 cpu=999\n", "1: cpu=999 is not a CPU this process may run on; --fold-cpus puts"),
     (f"{READ} cpu=0\n", "no command has at="),
     (f"{READ} at=x\n", "1: at='x' is no number"),
     ("zz\n", "1: CDB: 'z' is no hex digit"),
@@ -186,6 +186,20 @@ def test_bad_files_are_refused(disk, text, why):
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr and done.stderr.count("\n") == 1
     assert disk.done() == before
+
+
+def test_commands_of_missing_cpus_are_folded(disk, tmp_path):
+    """A recording of a larger machine: CPU N is N modulo the number here, in the order of time."""
+    lines = "".join(f"2800{8 * n:08x}00000800 in 4096 at={500 * n} cpu={n * 37 % 64}\n"
+                    for n in range(40))
+    for options in [], ["--mode", "max"]:
+        with recording(disk.sg, tmp_path / "r") as got:
+            assert replay("--fold-cpus", *options, disk.sg, "-", stdin=lines)["status"] == {
+                "GOOD": 40}
+        assert by_cpu(got.lines) == by_cpu([
+            f"2800{8 * n:08x}00000800 in 4096 at=0 cpu={n * 37 % 64 % os.cpu_count()}".split()
+            for n in range(40)])
+    assert sg_io("run", "--fold-cpus", disk.sg, "-", stdin=lines).returncode == 0
 
 
 def test_times_of_different_cpus_may_overlap(disk):

@@ -84,6 +84,8 @@ static void build_arguments(const struct comparison *cmp, const struct contestan
 		add_arg(a, "--force");
 	if (o->unchecked)
 		add_arg(a, "--unchecked");
+	if (o->fold_cpus)
+		add_arg(a, "--fold-cpus");
 	add_arg(a, "--");
 	add_arg(a, c->node);
 	add_arg(a, cmp->input < 0 ? o->file : "-");

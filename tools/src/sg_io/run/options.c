@@ -9,7 +9,7 @@
 enum {
 	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
 	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
-	OPT_SLOWEST, OPT_WARM_UP, OPT_INTERVAL, OPT_LOG,
+	OPT_SLOWEST, OPT_WARM_UP, OPT_INTERVAL, OPT_LOG, OPT_FOLD_CPUS,
 };
 
 #define PATHS		"sg, bsg, bsg-uring, smq or block"
@@ -23,6 +23,10 @@ enum {
 static const char * const paths[] = {
 	"sg", "bsg", "bsg-uring", "smq", "block",
 };
+
+const char fold_cpus_help[] =
+	"If this process may not run on CPU N of cpu=N, use the CPU at place N, modulo their "
+	"number, of those it may run on";
 
 /* Options that run and compare have in common. */
 static const struct argp_option common[] = {
@@ -42,6 +46,7 @@ static const struct argp_option common[] = {
 	{ "unchecked", OPT_UNCHECKED, NULL, 0,
 	  "Accept a direction and BYTES that contradict the CDB or the disk's block size, for tests "
 	  "of residuals", 3 },
+	{ "fold-cpus", OPT_FOLD_CPUS, NULL, 0, fold_cpus_help, 3 },
 	{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 3 },
 	{ 0 }
 };
@@ -265,6 +270,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_UNCHECKED:
 		o->unchecked = true;
+		return 0;
+	case OPT_FOLD_CPUS:
+		o->fold_cpus = true;
 		return 0;
 	case OPT_JSON:
 		o->json = true;

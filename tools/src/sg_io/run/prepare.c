@@ -107,17 +107,30 @@ static int init_target(struct run *run, struct target *t, const struct device *d
 	return 0;
 }
 
-static int check_cpus(const struct run *run)
+/* The @nth of the CPUs that this process may run on. */
+static int nth_cpu(const cpu_set_t *cpus, unsigned int nth)
+{
+	int cpu = 0;
+
+	while (!CPU_ISSET(cpu, cpus) || nth--)
+		cpu++;
+	return cpu;
+}
+
+static int check_cpus(const struct run *run, bool fold)
 {
 	const struct cmdfile *file = run->file;
-	size_t i;
+	struct command *cmd;
 
-	for (i = 0; i < file->nr; i++) {
-		if (file->cmds[i].cpu == CPU_ANY || CPU_ISSET(file->cmds[i].cpu, &run->cpus))
+	for (cmd = file->cmds; cmd < file->cmds + file->nr; cmd++) {
+		if (cmd->cpu == CPU_ANY || CPU_ISSET(cmd->cpu, &run->cpus))
 			continue;
-		warnx("%s:%u: cpu=%d is not a CPU this process may run on", file->name,
-		      file->cmds[i].line, file->cmds[i].cpu);
-		return EXIT_USAGE;
+		if (!fold) {
+			warnx("%s:%u: cpu=%d is not a CPU this process may run on; --fold-cpus "
+			      "puts it on another", file->name, cmd->line, cmd->cpu);
+			return EXIT_USAGE;
+		}
+		cmd->cpu = nth_cpu(&run->cpus, cmd->cpu % CPU_COUNT(&run->cpus));
 	}
 	return 0;
 }
@@ -222,7 +235,7 @@ int run_prepare(struct run *run, const struct run_options *opt,
 	if (!ret)
 		ret = find_devices(run, opt, devs);
 	if (!ret)
-		ret = check_cpus(run);
+		ret = check_cpus(run, opt->fold_cpus);
 	if (ret)
 		return ret;
 	if (opt->poll && !run->engine->polls) {

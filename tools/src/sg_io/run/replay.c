@@ -52,7 +52,7 @@ struct replay_options {
 enum {
 	OPT_VIA = 256, OPT_MODE, OPT_SPEED, OPT_WINDOW, OPT_DEPTH, OPT_AWAKE, OPT_FORCE,
 	OPT_UNCHECKED, OPT_MEMORY, OPT_MAP, OPT_FROM, OPT_TO, OPT_LOOP, OPT_STOP_WHEN,
-	OPT_RECORD, OPT_PACE,
+	OPT_RECORD, OPT_PACE, OPT_FOLD_CPUS,
 };
 
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
@@ -182,6 +182,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_UNCHECKED:
 		o->run.unchecked = true;
+		return 0;
+	case OPT_FOLD_CPUS:
+		o->run.fold_cpus = true;
 		return 0;
 	case OPT_MEMORY:
 		o->run.memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
@@ -504,6 +507,7 @@ int cmd_replay(int argc, char **argv)
 		{ "unchecked", OPT_UNCHECKED, NULL, 0,
 		  "Accept a direction and BYTES that contradict the CDB or the disk's block size, as in "
 		  "'sg_io run'", 2 },
+		{ "fold-cpus", OPT_FOLD_CPUS, NULL, 0, fold_cpus_help, 2 },
 		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
 		{ 0 }
 	};

@@ -33,6 +33,7 @@ struct run_options {
 	bool poll;
 	bool force;
 	bool unchecked;
+	bool fold_cpus;		/* cpu= may name CPUs that this process may not run on */
 	bool json;
 	const char *devs[MAX_DEVICES];
 	unsigned int nr_devs;
@@ -81,6 +82,9 @@ const char *run_find_path(const char *name, size_t len);
 
 /* --warm-up, --interval, --log, --slowest and --json; its input is a struct run_options. */
 extern const struct argp run_output_argp;
+
+/* What --fold-cpus does, for --help. */
+extern const char fold_cpus_help[];
 
 /* Parse the options of the command line; exit on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);
