@@ -350,7 +350,7 @@ def test_recorded_device_and_time(tmp_path):
     path = write(tmp_path, f"{READ10} in 512 dev=sda took=12.345\n{READ10} in 512 dev=sda")
     assert len(commands(path)) == 2
     for lines, why in [
-            ((" dev=a", " dev=b"), "cmds:2: dev=b is a second device; --map of sg_io replay"),
+            ((" dev=a", " dev=b"), "cmds:2: dev=b is a second device: 'sg_io replay a b FILE' "),
             ((" dev=a", ""), "cmds:2: has no dev=, but the lines before have it"),
             (("", " dev=a"), "cmds:2: has dev=, but the lines before have none"),
             ((" dev=a dev=a",), "cmds:1: dev= given twice"),

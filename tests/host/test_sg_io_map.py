@@ -86,7 +86,7 @@ REFUSED = [
     (f"{cdb('28', 9)} in 4096 dev=a", ["--map", "a=x", "--size", "x=100:4096"],
      "1: BYTES means blocks of 512 bytes, x has 4096"),
     (f"{cdb('28', 9)} in 4096 dev=a\n{cdb('28', 9)} in 4096 dev=b", ["--map", "a=x"],
-     "2: dev=b: no --map says where its commands go"),
+     "2: dev=b: no --map says where its commands go: add --map b=b, or another device"),
     (f"{cdb('28', 9)} in 4096", ["--map", "a=x", "--map", "b=y"],
      "1: no dev=: no --map says where its commands go"),
 ]
@@ -123,8 +123,9 @@ def test_bad_mappings_are_usage_errors(command, arg, why):
 
 @pytest.mark.parametrize("command", ["replay", "verify"])
 def test_mapping_and_devices(command):
-    done = run(binary(True), command, "--map", "a=b", "d", "f")
-    assert (done.returncode, "FILE is the only argument" in done.stderr) == (2, True)
+    for args in ["--map", "a=b", "d", "f"], ["d", "e", "f"]:
+        done = run(binary(True), command, *args)
+        assert (done.returncode, "No such file or directory" in done.stderr) == (3, True)
     done = run(binary(True), command, "--map", "a=b", "--map", "a=c", "f")
     assert (done.returncode, "a is mapped twice" in done.stderr) == (2, True)
     done = run(binary(True), command, "--map", "a=/dev/null", "/dev/null")

@@ -379,8 +379,10 @@ static bool set_device(struct line *l, const struct cmdfile_options *opt, struct
 	if (i == FILE_DEVICES)
 		return fail(l, "dev=%s is one device more than %d", l->dev, FILE_DEVICES);
 	if (i && !opt->many_devices)
-		return fail(l, "dev=%s is a second device; --map of sg_io replay and verify says "
-			    "where each goes", l->dev);
+		return fail(l, "dev=%s is a second device: 'sg_io replay %s %s FILE' sends each "
+			    "its commands, 'sg_io replay --map %s=NEW --map %s=NEW FILE' sends "
+			    "them elsewhere; so does sg_io verify", l->dev, file->devs[0], l->dev,
+			    file->devs[0], l->dev);
 	if (i == file->nr_devs) {
 		file->devs[i] = strdup(l->dev);
 		if (!file->devs[i])

@@ -72,8 +72,11 @@ enum map_result map_command(const struct maps *m, const char *dev, struct comman
 		if (dev && !strcmp(m->maps[i].old, dev))
 			break;
 	if (i == m->nr) {
-		snprintf(why, size, "%s%s: no --map says where its commands go",
-			 dev ? "dev=" : "no dev=", dev ?: "");
+		if (dev)
+			snprintf(why, size, "dev=%s: no --map says where its commands go: add "
+				 "--map %s=%s, or another device after the =", dev, dev, dev);
+		else
+			snprintf(why, size, "no dev=: no --map says where its commands go");
 		return MAP_FAIL;
 	}
 	cmd->dev = m->maps[i].target;

@@ -40,6 +40,18 @@ extern const char map_help[];
 /* Adds OLD=NEW[,offset=BLOCKS][,scale=X]. Exits with a usage error if it is no such mapping. */
 void map_add(struct argp_state *state, const char *arg, struct maps *m);
 
+/**
+ * map_take_args() - the arguments DEV... FILE of a command that has --map
+ * @state: of ARGP_KEY_END
+ * @args: the arguments
+ * @nr: how many
+ * @m: of several DEVs, and beside --map, each DEV is added as --map DEV=DEV. A DEV alone is not
+ *
+ * Return: FILE; exits with a usage error if arguments are missing.
+ */
+const char *map_take_args(struct argp_state *state, const char * const *args, unsigned int nr,
+			  struct maps *m);
+
 /* Whether there is anything to do for the lines of a file. */
 bool map_any(const struct maps *m);
 

@@ -82,6 +82,24 @@ void map_add(struct argp_state *state, const char *arg, struct maps *m)
 	free(options);
 }
 
+const char *map_take_args(struct argp_state *state, const char * const *args, unsigned int nr,
+			  struct maps *m)
+{
+	bool by_name = m->nr || nr > 2;
+	char arg[2 * MAP_NAME];
+	unsigned int i;
+
+	if (!nr)
+		argp_error(state, m->nr ? "FILE is missing" : "DEV and FILE are missing");
+	if (nr == 1 && !by_name)
+		argp_error(state, "only '%s' given: DEV or FILE is missing", args[0]);
+	for (i = 0; by_name && i + 1 < nr; i++) {
+		snprintf(arg, sizeof(arg), "%.*s=%s", MAP_NAME - 1, args[i], args[i]);
+		map_add(state, arg, m);
+	}
+	return args[nr - 1];
+}
+
 bool map_any(const struct maps *m)
 {
 	return m->nr || m->from_us || m->to_us != ~0ULL;

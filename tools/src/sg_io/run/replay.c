@@ -45,7 +45,7 @@ struct replay_options {
 	const char *record;	/* the recording of the replay; NULL: none */
 	struct recorder recorder;
 	struct maps maps;
-	const char *args[2];
+	const char *args[MAX_DEVICES + 1];
 	unsigned int nr_args;
 };
 
@@ -106,7 +106,6 @@ static void check_mode(struct argp_state *state, const struct replay_options *o)
 		argp_error(state, "--window is for --mode depend");
 }
 
-/* With --map the devices are its targets, and FILE is the only argument. */
 static void take_args(struct argp_state *state, struct replay_options *o)
 {
 	unsigned int i;
@@ -119,21 +118,11 @@ static void take_args(struct argp_state *state, struct replay_options *o)
 	o->run.timed = !o->user_pace;
 	if (o->maps.from_us >= o->maps.to_us)
 		argp_error(state, "--from is not before --to");
-	if (o->maps.nr) {
-		if (o->nr_args != 1)
-			argp_error(state, "--map names the devices: FILE is the only argument");
-		for (i = 0; i < o->maps.nr_targets; i++)
-			o->run.devs[i] = o->maps.targets[i].name;
-		o->run.nr_devs = o->maps.nr_targets;
-		o->run.file = o->args[0];
-		return;
-	}
-	if (!o->nr_args)
-		argp_error(state, "DEV and FILE are missing");
-	if (o->nr_args < 2)
-		argp_error(state, "only '%s' given: DEV or FILE is missing", o->args[0]);
-	o->run.devs[o->run.nr_devs++] = o->args[0];
-	o->run.file = o->args[1];
+	o->run.file = map_take_args(state, o->args, o->nr_args, &o->maps);
+	o->run.devs[0] = o->args[0];
+	for (i = 0; i < o->maps.nr_targets; i++)
+		o->run.devs[i] = o->maps.targets[i].name;
+	o->run.nr_devs = i ?: 1;
 }
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -202,8 +191,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		state->child_inputs[0] = &o->run;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (o->nr_args == 2)
-			argp_error(state, "'%s': one device and one file", arg);
+		if (o->nr_args == ARRAY_SIZE(o->args))
+			argp_error(state, "more than %d devices", MAX_DEVICES);
 		o->args[o->nr_args++] = arg;
 		return 0;
 	case ARGP_KEY_END:
@@ -514,7 +503,8 @@ int cmd_replay(int argc, char **argv)
 	static const struct argp_child children[] = { { &run_output_argp, 0, NULL, 3 }, { 0 } };
 	static const struct argp argp = {
 		.children = children,
-		.options = options, .parser = parse, .args_doc = "DEV FILE\n--map OLD=NEW... FILE",
+		.options = options, .parser = parse,
+		.args_doc = "DEV... FILE\n--map OLD=NEW... [DEV...] FILE",
 		.doc =
 		"Issue the commands of FILE ('-': standard input) to DEV as they were recorded.\n"
 		"Overwrites the blocks that FILE writes with a pattern: use a scratch disk.\v"
@@ -549,13 +539,13 @@ int cmd_replay(int argc, char **argv)
 		"the replay. If that ends it, the exit status is 1; also if --record finds that\n"
 		"the replay was not faithful, or has no verdict.\n"
 		"\n"
-		"--map OLD=NEW sends the commands with dev=OLD to NEW; it is given once for\n"
-		"each device of FILE, and there is no argument DEV. Several may go to one NEW,\n"
-		"at different offsets. If FILE has no dev=, one --map is possible, with any\n"
-		"OLD. scale= multiplies the first LBA and the one after the last, so that\n"
-		"neighbours stay neighbours. A command that does not fit on NEW is refused with\n"
-		"its line, before the first is sent. Commands that --from and --to leave out\n"
-		"are not checked.\n"
+		"--map OLD=NEW sends the commands with dev=OLD to NEW. Of several DEVs, and\n"
+		"beside --map, DEV stands for --map DEV=DEV. Several OLDs may go to one NEW, at\n"
+		"different offsets. If FILE has no dev=, one --map is possible, with any OLD. A\n"
+		"single DEV gets all commands of a FILE of one device. scale= multiplies the\n"
+		"first LBA and the one after the last, so that neighbours stay neighbours. A\n"
+		"command that does not fit on NEW is refused with its line, before the first is\n"
+		"sent. Commands that --from and --to leave out are not checked.\n"
 		"\n"
 		"'issue error' is how late a command was: from the time given by at= until the\n"
 		"kernel sends it or, with --pace user, to the start of the system call that\n"

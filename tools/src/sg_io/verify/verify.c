@@ -538,7 +538,7 @@ static int verify(const struct run_options *opt, const struct cmdfile *file)
 struct verify_options {
 	struct run_options run;
 	struct maps maps;
-	const char *args[2];
+	const char *args[MAX_DEVICES + 1];
 	unsigned int nr_args;
 };
 
@@ -574,24 +574,12 @@ enum {
 	OPT_VIA = 256, OPT_DEPTH, OPT_JOBS, OPT_MEMORY, OPT_JSON, OPT_MAP,
 };
 
-/* With --map the devices are its targets, and FILE is the only argument. */
 static void take_args(struct argp_state *state, struct verify_options *v)
 {
 	struct run_options *o = &v->run;
 
-	if (v->maps.nr) {
-		if (v->nr_args != 1)
-			argp_error(state, "--map names the devices: FILE is the only argument");
-		o->devs[0] = v->maps.targets[0].name;
-		o->file = v->args[0];
-	} else {
-		if (!v->nr_args)
-			argp_error(state, "DEV and FILE are missing");
-		if (v->nr_args < 2)
-			argp_error(state, "only '%s' given: DEV or FILE is missing", v->args[0]);
-		o->devs[0] = v->args[0];
-		o->file = v->args[1];
-	}
+	o->file = map_take_args(state, v->args, v->nr_args, &v->maps);
+	o->devs[0] = v->maps.nr ? v->maps.targets[0].name : v->args[0];
 	o->nr_devs = 1;
 }
 
@@ -623,8 +611,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (v->nr_args == 2)
-			argp_error(state, "'%s': one device and one file", arg);
+		if (v->nr_args == ARRAY_SIZE(v->args))
+			argp_error(state, "more than %d devices", MAX_DEVICES);
 		v->args[v->nr_args++] = arg;
 		return 0;
 	case ARGP_KEY_END:
@@ -647,7 +635,8 @@ int cmd_verify(int argc, char **argv)
 		{ 0 }
 	};
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "DEV FILE\n--map OLD=NEW... FILE",
+		.options = options, .parser = parse,
+		.args_doc = "DEV... FILE\n--map OLD=NEW... [DEV...] FILE",
 		.doc =
 		"Compare DEV with what the commands of FILE ('-': standard input) wrote.\v"
 		"Nothing is written. Each block that a WRITE, WRITE AND VERIFY, WRITE SAME or\n"
@@ -663,8 +652,8 @@ int cmd_verify(int argc, char **argv)
 		"empty, only zeroes; misplaced, written for another LBA; other, from a later\n"
 		"write or one with another seed; torn, parts of several writes; or corrupt.\n"
 		"\n"
-		"With --map as in 'sg_io replay' each NEW is compared with what went to it;\n"
-		"--json prints an object for each.\n"
+		"With several DEVs or --map as in 'sg_io replay' each device is compared with\n"
+		"what went to it; --json prints an object for each.\n"
 		"\n"
 		"Example:\n"
 		"  sg_io gen --op write10 --count 100 --pattern random:1 >writes.cdb\n"
