@@ -20,11 +20,13 @@
 
 static int ask_size(struct copy_side *side, struct answers *a)
 {
+	char state[DEVICE_STATE];
+
 	if (device_find(side->options.devs[0], &side->dev) || ask_device(&side->dev, a))
 		return EXIT_DEVICE;
 	if (a->blocks && a->block_size)
 		return 0;
-	warnx("%s: has no capacity in blocks", side->dev.given);
+	warnx("%s: has no capacity in blocks%s", side->dev.given, device_state(&side->dev, state));
 	return EXIT_DEVICE;
 }
 

@@ -71,6 +71,7 @@ int ask_device(const struct device *dev, struct answers *a)
 	enum node_kind order[] = { dev->kind, NODE_SG, NODE_BSG, NODE_BLOCK, NODE_SMQ };
 	int fd, error = -ENOENT;
 	bool opened = false;
+	char state[DEVICE_STATE];
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(order) && !a->inquiry; i++) {
@@ -88,7 +89,7 @@ int ask_device(const struct device *dev, struct answers *a)
 	}
 	if (opened)
 		return 0;
-	warnx("%s: %s", dev->given, error == -ENOENT ? "has no node to send commands to" :
-	      device_strerror(-error));
+	warnx("%s: %s%s", dev->given, error == -ENOENT ? "has no node to send commands to" :
+	      device_strerror(-error), device_state(dev, state));
 	return -1;
 }

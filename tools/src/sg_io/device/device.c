@@ -69,6 +69,16 @@ __s64 sysfs_number(const char *dir, const char *file)
 	return end == buf ? -1 : n;
 }
 
+const char *device_state(const struct device *dev, char *buf)
+{
+	char state[24];
+
+	*buf = '\0';
+	if (sysfs_read(dev->sysfs, "state", state, sizeof(state)) && strstr(state, "offline"))
+		snprintf(buf, DEVICE_STATE, "; its state is %s", state);
+	return buf;
+}
+
 /* Whether the last component of the link @dir/@link is @name. */
 static bool link_is(const char *dir, const char *link, const char *name)
 {

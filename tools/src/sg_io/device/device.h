@@ -52,6 +52,14 @@ bool device_comes_first(const char *name);
 /* strerror(), and for a lack of permission who has it. */
 const char *device_strerror(int error);
 
+#define DEVICE_STATE	48	/* size of the buffer for the state, in bytes */
+
+/*
+ * What a message about a device that does not answer adds: "; its state is offline", or
+ * transport-offline; "" if it is neither. @buf: DEVICE_STATE bytes. Return: @buf.
+ */
+const char *device_state(const struct device *dev, char *buf);
+
 /*
  * The most bytes that one command can move, if each page of its data is a segment; ~0 if that is
  * not known.

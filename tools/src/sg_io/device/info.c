@@ -86,7 +86,7 @@ static void show_nodes(struct show *s, const struct device *dev)
 
 static void show_device(struct show *s, const struct device *dev, const struct answers *a)
 {
-	char type[64] = "";
+	char type[64] = "", state[24] = "";
 
 	show_text(s, "device", "device", dev->given);
 	show_text(s, "hctl", "H:C:T:L", dev->hctl);
@@ -103,6 +103,8 @@ static void show_device(struct show *s, const struct device *dev, const struct a
 		    a->physical_size ? (__s64)a->physical_size : -1, " bytes");
 	show_number(s, "capacity_bytes", "capacity",
 		    a->blocks ? (__s64)(a->blocks * a->block_size) : -1, " bytes");
+	sysfs_read(dev->sysfs, "state", state, sizeof(state));
+	show_text(s, "state", "state", state);
 	show_number(s, "queue_depth", "queue depth", sysfs_number(dev->sysfs, "queue_depth"), "");
 }
 

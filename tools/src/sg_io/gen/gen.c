@@ -70,12 +70,13 @@ static const struct argp_option options[] = {
 static void ask(struct argp_state *state, struct gen *g)
 {
 	struct answers a = {};
+	char buf[DEVICE_STATE];
 	struct device dev;
 
 	if (device_find(g->device, &dev) || ask_device(&dev, &a))
 		exit(EXIT_DEVICE);
 	if (!a.blocks || !a.block_size) {
-		warnx("%s: has no capacity in blocks", g->device);
+		warnx("%s: has no capacity in blocks%s", g->device, device_state(&dev, buf));
 		exit(EXIT_DEVICE);
 	}
 	if (g->block_size && g->block_size != a.block_size)

@@ -27,10 +27,11 @@ int engine_open_node(const struct worker *w, const struct target *target,
 	 */
 	bool write = kind != NODE_BLOCK || w->run->writes;
 	int fd = open(node, flags | O_CLOEXEC | (write ? O_RDWR : O_RDONLY));
+	char state[DEVICE_STATE];
 
 	if (fd < 0 && errno == EMFILE)
 		warnx("%s: out of file descriptors (ulimit -n); lower --depth or --jobs", node);
 	else if (fd < 0)
-		warnx("%s: %s", node, device_strerror(errno));
+		warnx("%s: %s%s", node, device_strerror(errno), device_state(target->dev, state));
 	return fd;
 }

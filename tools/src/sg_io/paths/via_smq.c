@@ -301,12 +301,13 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 	const char *node = target->dev->node[NODE_SMQ];
 	struct smq_path *p = w->priv;
 	__u32 slots = p->prepared + p->nr_shaped, i;
+	char state[DEVICE_STATE];
 	int ret;
 
 	ret = smq_open(node, &t->dev);
 	if (ret) {
-		warnx("%s: %s", node, ret == -EACCES ? device_strerror(EACCES) :
-		      smq_strerror(SMQ_CALL_OPEN, ret));
+		warnx("%s: %s%s", node, ret == -EACCES ? device_strerror(EACCES) :
+		      smq_strerror(SMQ_CALL_OPEN, ret), device_state(target->dev, state));
 		return -1;
 	}
 	p->nr++;

@@ -121,10 +121,12 @@ static int conclude(const struct run *run, const struct result *r, bool stuck,
 	int fatal = atomic_load(&run->fatal);
 	const struct device *dev = run->fatal_dev;
 	int status = report(run, r);
+	char state[DEVICE_STATE];
 
 	if (fatal)
-		warnx("%s: %s: the device is gone, the run ended early",
-		      dev ? dev->given : "device", strerror(fatal));
+		warnx("%s: %s%s, the run ended early", dev ? dev->given : "device",
+		      strerror(fatal), dev && *device_state(dev, state) ? state :
+		      ": the device is gone");
 	if (r->signal)
 		return EXIT_SIGNAL + r->signal;
 	if (fatal || stuck || run->lost)

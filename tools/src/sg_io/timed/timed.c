@@ -36,8 +36,10 @@ static int open_leader(struct timed *t)
 
 static int open_target(struct timed *t, unsigned int nth)
 {
-	const char *node = t->w->run->targets[nth].dev->node[NODE_SMQ];
+	const struct device *dev = t->w->run->targets[nth].dev;
 	struct timed_target *g = &t->targets[nth];
+	const char *node = dev->node[NODE_SMQ];
+	char state[DEVICE_STATE];
 	struct smq_sg_info info;
 	int ret;
 
@@ -49,8 +51,8 @@ static int open_target(struct timed *t, unsigned int nth)
 	}
 	ret = smq_open(node, &g->dev) ?: smq_info(g->dev, &info);
 	if (ret) {
-		warnx("%s: %s", node, ret == -EACCES ? device_strerror(EACCES) :
-		      smq_strerror(SMQ_CALL_OPEN, ret));
+		warnx("%s: %s%s", node, ret == -EACCES ? device_strerror(EACCES) :
+		      smq_strerror(SMQ_CALL_OPEN, ret), device_state(dev, state));
 		return -1;
 	}
 	if (!(info.features & SMQ_SG_FEATURE_TIMED)) {
