@@ -52,8 +52,8 @@ def test_cdb_is_built_or_refused(line, want):
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
     (f"slot {0x28} 0 0 0 0 0", "BAD 0 TASK SET FULL"),
     (f"slot {0x04} 0 0 0 0 0", "GOOD 0 CONDITION MET"),
-    (f"slot {0x03 << 8} 4096 0 0 0 0", "BAD 4096 GOOD, DID_TIME_OUT, 4096 bytes short"),
-    (f"slot {0x63 << 8} 0 0 0 0 0", "BAD 0 GOOD, host 0x63"),
+    (f"slot {0x03 << 8} 4096 0 0 0 0", "BAD 4096 DID_TIME_OUT, 4096 bytes short"),
+    (f"slot {0x63 << 8} 0 0 0 0 0", "BAD 0 host 0x63"),
     # If the result is negative, the other fields have no meaning.
     (f"slot {-errno.ENODEV} 7 5 21 0 18", "BAD 0 ENODEV: the device is gone"),
     (f"slot {-errno.EILSEQ} 0 0 0 0 0", f"BAD 0 EILSEQ: {os.strerror(errno.EILSEQ)}"),
@@ -71,7 +71,7 @@ def test_cdb_is_built_or_refused(line, want):
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
     (f"command 0 08000802 {SENSE_DESCRIPTOR}",
      "BAD 0 CHECK CONDITION: Illegal Request (5h): Logical block address out of range (21h/00h)"),
-    ("command 0 00010000 -", "BAD 0 GOOD, DID_NO_CONNECT"),
+    ("command 0 00010000 -", "BAD 0 DID_NO_CONNECT"),
     (f"command {-errno.EINVAL} ffffffffffffffff -",
      "BAD 0 EINVAL: there is no such slot, a flag is unknown, an unused field is not 0, or the "
      "buffer does not suit the slot"),

@@ -42,7 +42,7 @@ def test_expectation_is_met(tmp_path, words, end):
     ("expect=good", {"status": BUSY}, "expected GOOD, got BUSY"),
     ("expect=good", {"status": CHECK, "sense": ILLEGAL},
      "expected GOOD, got CHECK CONDITION: Illegal Request (5h): Invalid field in cdb (24h/00h)"),
-    ("expect=good", {"host": 7}, "expected GOOD, got GOOD, DID_ERROR"),
+    ("expect=good", {"host": 7}, "expected GOOD, got DID_ERROR"),
     ("expect=good", {"resid": 8}, "expected GOOD, got residual 8"),
     ("expect=check", {}, "expected CHECK CONDITION, got GOOD"),
     ("sense=5/24/00", {}, "expected CHECK CONDITION, sense 5/24/00, got GOOD"),

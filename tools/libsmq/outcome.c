@@ -125,14 +125,16 @@ const char *smq_sense_text(unsigned int key, unsigned int asc, unsigned int ascq
 
 const char *smq_outcome_text(const struct smq_outcome *outcome, char *text, size_t size)
 {
-	char status[64], host[64] = "", sense[384] = "", resid[32] = "";
+	char status[64] = "", host[64] = "", sense[384] = "", resid[32] = "";
 
 	if (outcome->error) {
 		snprintf(text, size, "%s: %s", strerrorname_np(outcome->error) ?: "errno",
 			 smq_strerror(SMQ_CALL_RUN, outcome->error));
 		return text;
 	}
-	smq_status_name(outcome->status & STATUS_MASK, status, sizeof(status));
+	/* GOOD beside a host byte says nothing: the device has often sent no status. */
+	if ((outcome->status & STATUS_MASK) || !outcome->host)
+		smq_status_name(outcome->status & STATUS_MASK, status, sizeof(status));
 	if (outcome->host)
 		smq_host_name(outcome->host, host, sizeof(host));
 	/* With a sense_size of 0 only key, asc and ascq are known. */
@@ -140,7 +142,7 @@ const char *smq_outcome_text(const struct smq_outcome *outcome, char *text, size
 		smq_sense_text(outcome->key, outcome->asc, outcome->ascq, sense, sizeof(sense));
 	if (outcome->resid)
 		snprintf(resid, sizeof(resid), ", %u bytes short", outcome->resid);
-	snprintf(text, size, "%s%s%s%s%s%s", status, *host ? ", " : "", host, *sense ? ": " : "",
-		 sense, resid);
+	snprintf(text, size, "%s%s%s%s%s%s", status, *status && *host ? ", " : "", host,
+		 *sense ? ": " : "", sense, resid);
 	return text;
 }

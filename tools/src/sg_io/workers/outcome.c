@@ -273,11 +273,14 @@ void outcome_describe(const struct outcome_class *what, char *buf, size_t size)
 	smq_status_name(what->status, status, sizeof(status));
 	smq_host_name(what->host, host, sizeof(host));
 	put_code(driver_name(what->driver), "driver ", what->driver, driver, sizeof(driver));
-	n = snprintf(buf, size, "%s", status);
+	/* A status of 0 beside another byte says nothing: the device has often sent none. */
+	n = what->status ? snprintf(buf, size, "%s", status) : 0;
 	if (what->host)
-		n += snprintf(buf + n, size - n, ", %s", host);
+		n += snprintf(buf + n, size - n, "%s%s", n ? ", " : "", host);
 	if (what->driver)
-		n += snprintf(buf + n, size - n, ", %s", driver);
+		n += snprintf(buf + n, size - n, "%s%s", n ? ", " : "", driver);
+	if (!n)
+		n = snprintf(buf, size, "%s", status);
 	if (!what->has_sense)
 		return;
 	smq_sense_text(what->key, what->asc, what->ascq, sense, sizeof(sense));
