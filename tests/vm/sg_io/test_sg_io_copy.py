@@ -103,23 +103,26 @@ def test_unit_attentions_are_sent_again(pair):
 
 @pytest.mark.parametrize("first,second", [("smq", "smq"), ("sg", "sg")])
 def test_blocks_that_cannot_be_read(pair, first, second):
-    """The chunks with the ten bad blocks are named and not written. --max-errors ends the copy."""
+    """The ten bad blocks are named and not written; those around them in their chunks are copied.
+    --max-errors ends the copy."""
     a, b = pair
     nodes = node(a, first), node(b, second)
-    start = BAD_LBA // 8 * 8
+    copied = a.read(0, BAD_LBA), a.read(BAD_LBA + 10, BLOCKS - BAD_LBA - 10)
     fill(b)
-    before = b.read(start, 16)
+    before = b.read(BAD_LBA, 10)
     set_param("opts", MEDIUM_ERROR)
     try:
-        got = call("copy", "--chunk", "4k", "--max-errors", 3, *nodes, expect=1)
+        got = call("copy", "--max-errors", 11, *nodes, expect=1)
         few = call("copy", "--chunk", "4k", "--max-errors", 2, "--jobs", 1, *nodes, expect=1)
         done = sg_io("copy", "--skip", BAD_LBA, "--seek", BAD_LBA, "--blocks", 1, *nodes)
     finally:
         set_param("opts", 0)
-    assert got["done"] == BLOCKS - 16
-    assert sorted(e["lba"] for e in got["errors"]) == [start, start + 8]
-    assert few["done"] < BLOCKS - 16 and len(few["errors"]) == 2
-    assert b.read(start, 16) == before
+    assert got["done"] == BLOCKS - 10
+    assert sorted((e["lba"], e["blocks"]) for e in got["errors"]) == [
+        (BAD_LBA + i, 1) for i in range(10)]
+    assert few["done"] < BLOCKS - 10 and len(few["errors"]) == 2
+    assert b.read(BAD_LBA, 10) == before
+    assert (b.read(0, BAD_LBA), b.read(BAD_LBA + 10, BLOCKS - BAD_LBA - 10)) == copied
     assert done.returncode == 1
     assert done.stdout.splitlines()[-1].startswith(
         f"  {nodes[0]}: READ(10) of LBA {BAD_LBA}: CHECK CONDITION: Medium Error")

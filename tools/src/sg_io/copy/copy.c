@@ -131,22 +131,23 @@ static void choose_ops(struct copy *c)
 	c->ops[STEP_READ_BACK] = choose_op(c, SECOND, "read10", "read16");
 }
 
-/* Adds the commands of one step: one for each place of each job. */
+/* Adds the commands of one step: for each place of each job one for a chunk, one for a block. */
 static void add_commands(struct copy *c, struct cmdfile *file, enum copy_step step)
 {
 	const struct cdb_op *op = c->ops[step];
+	unsigned int i, nr = c->nr_jobs * c->opt->depth;
 	__u32 bytes = c->chunk * c->block_size;
 	struct command *cmd;
-	unsigned int i;
 
-	c->starts[step] = file->nr;
-	for (i = 0; i < c->nr_jobs * c->opt->depth; i++) {
+	c->starts[step][0] = file->nr;
+	c->starts[step][1] = file->nr + nr;
+	for (i = 0; i < 2 * nr; i++) {
 		cmd = &file->cmds[file->nr++];
 		*cmd = (struct command){
-			.cdb_len = op->len, .dir = op->dir, .cpu = CPU_ANY, .bytes = bytes,
-			.timeout_ms = TIMEOUT_MS_DEFAULT,
+			.cdb_len = op->len, .dir = op->dir, .cpu = CPU_ANY,
+			.bytes = i < nr ? bytes : c->block_size, .timeout_ms = TIMEOUT_MS_DEFAULT,
 		};
-		cdb_build(op, 0, c->chunk, cmd->cdb);
+		cdb_build(op, 0, i < nr ? c->chunk : 1, cmd->cdb);
 		if (op->flags & CDB_BYTCHK)
 			cmd->cdb[1] |= VERIFY_BYTCHK;
 	}
@@ -163,7 +164,7 @@ static int make_file(struct copy *c, unsigned int nr)
 	struct cmdfile *file = &side->file;
 
 	file->name = side->dev.given;
-	file->cmds = calloc(2 * c->nr_jobs * c->opt->depth, sizeof(*file->cmds));
+	file->cmds = calloc(4 * c->nr_jobs * c->opt->depth, sizeof(*file->cmds));
 	file->data = dataset_new(NULL, 0);
 	if (!file->cmds || !file->data) {
 		warnx("no memory");
@@ -233,9 +234,9 @@ static int open_first(struct copy *c)
 		if (first->run.engine->open(w))
 			return EXIT_DEVICE;
 		/* A synchronous path has one place: the other commands are not sent. */
-		for (k = 0; step == STEP_WRITE && k < c->opt->depth; k++)
-			second->file.cmds[i * c->opt->depth + k].data =
-				w->requests[k % w->nr_requests].buffer;
+		for (k = 0; step == STEP_WRITE && k < 2 * c->opt->depth; k++)
+			second->file.cmds[c->starts[step][k % 2] + i * c->opt->depth + k / 2].data =
+				w->requests[k / 2 % w->nr_requests].buffer;
 	}
 	return 0;
 nomem:

@@ -80,8 +80,8 @@ struct copy {
 	__u64 nr_chunks;
 	atomic_bool no_verify;		/* the second device has no VERIFY that compares data */
 	const struct cdb_op *ops[STEP_READ_BACK + 1];	/* what each step sends */
-	/* Where the commands of each step begin in the file of their side. */
-	size_t starts[STEP_READ_BACK + 1];
+	/* Where the commands of each step begin in the file of their side: for chunks, blocks. */
+	size_t starts[STEP_READ_BACK + 1][2];
 	atomic_ullong next;		/* chunk */
 	atomic_uint started;		/* jobs */
 	pthread_mutex_t lock;		/* protects the fields below */

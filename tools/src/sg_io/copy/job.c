@@ -17,7 +17,9 @@ struct place {
 	enum copy_step step;
 	bool sent;		/* the command of @step is in flight */
 	unsigned int tries;	/* commands of @step that failed */
-	__u64 at;		/* first block of the chunk, from the first one of all */
+	__u64 at;		/* first block of its command, from the first one of all */
+	__u32 blocks;		/* of its command: a chunk, or 1 after the chunk has failed */
+	__u32 left;		/* blocks of that chunk that come after this one */
 	__u32 skip;		/* blocks at its beginning that an earlier chunk has, too */
 };
 
@@ -57,18 +59,27 @@ void copy_jobs_free(struct copy *c)
 	free(c->jobs);
 }
 
-/* The last chunk is as long as the others, so it may begin before the end of the one before. */
-static bool take_chunk(struct copy *c, struct place *p)
+/*
+ * Takes the next block of a chunk that failed, or the next chunk. The last chunk is as long as the
+ * others, so it may begin before the end of the one before.
+ */
+static bool take_blocks(struct copy *c, struct place *p)
 {
 	__u64 nth;
 
 	if (atomic_load_explicit(&c->sides[FIRST].run.stop, memory_order_relaxed) ||
 	    atomic_load_explicit(&c->sides[SECOND].run.stop, memory_order_relaxed))
 		return false;
+	if (p->left) {
+		*p = (struct place){
+			.step = STEP_READ, .at = p->at + 1, .blocks = 1, .left = p->left - 1,
+		};
+		return true;
+	}
 	nth = atomic_fetch_add_explicit(&c->next, 1, memory_order_relaxed);
 	if (nth >= c->nr_chunks)
 		return false;
-	*p = (struct place){ .step = STEP_READ, .at = nth * c->chunk };
+	*p = (struct place){ .step = STEP_READ, .at = nth * c->chunk, .blocks = c->chunk };
 	if (p->at + c->chunk > c->blocks) {
 		p->skip = p->at + c->chunk - c->blocks;
 		p->at -= p->skip;
@@ -76,13 +87,13 @@ static bool take_chunk(struct copy *c, struct place *p)
 	return true;
 }
 
-/* Counts the blocks of a chunk that was copied or compared. */
+/* Counts the blocks of a command that were copied or compared. */
 static void count_done(struct copy_job *job, const struct place *p)
 {
 	struct copy *c = job->copy;
 
 	pthread_mutex_lock(&c->lock);
-	c->done += c->chunk - p->skip;
+	c->done += p->blocks - p->skip;
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -96,7 +107,7 @@ static void note_failure(struct copy_job *job, const struct place *p,
 	if (c->nr_failures < c->opt->max_errors)
 		c->failures[c->nr_failures] = (struct copy_failure){
 			.side = side, .what = c->ops[p->step]->name,
-			.lba = c->sides[side].first + p->at, .blocks = c->chunk,
+			.lba = c->sides[side].first + p->at, .blocks = p->blocks,
 			.outcome = *outcome,
 		};
 	c->nr_failures++;
@@ -131,10 +142,10 @@ static void compare_chunk(struct copy_job *job, const struct place *p, unsigned 
 	const char *b = job->workers[SECOND]->requests[index].buffer;
 	size_t size = c->block_size, i;
 
-	if (!memcmp(a, b, c->chunk * size))
+	if (!memcmp(a, b, p->blocks * size))
 		return;
 	pthread_mutex_lock(&c->lock);
-	for (i = p->skip; i < c->chunk; i++)
+	for (i = p->skip; i < p->blocks; i++)
 		if (memcmp(a + i * size, b + i * size, size))
 			add_difference(c, c->sides[FIRST].first + p->at + i);
 	pthread_mutex_unlock(&c->lock);
@@ -173,6 +184,13 @@ static void fail(struct copy_job *job, struct place *p, const struct outcome_cla
 	}
 	if (++p->tries < TRIES)
 		return;
+	if (p->blocks > 1) {
+		*p = (struct place){
+			.step = STEP_READ, .at = p->at + p->skip, .blocks = 1,
+			.left = p->blocks - p->skip - 1,
+		};
+		return;
+	}
 	note_failure(job, p, outcome);
 	p->step = STEP_IDLE;
 }
@@ -197,7 +215,8 @@ static __u64 nth_command(const struct copy_job *job, const struct place *p)
 {
 	const struct copy *c = job->copy;
 
-	return c->starts[p->step] + (job - c->jobs) * c->opt->depth + (p - job->places);
+	return c->starts[p->step][p->blocks < c->chunk] + (job - c->jobs) * c->opt->depth +
+		(p - job->places);
 }
 
 static void send_command(struct copy_job *job, struct place *p)
@@ -212,7 +231,7 @@ static void send_command(struct copy_job *job, struct place *p)
 	rq->sequence = nth_command(job, p);
 	rq->lba = side->first + p->at;
 	cmd = &side->file.cmds[rq->sequence];
-	cdb_set_blocks(c->ops[p->step], rq->lba, c->chunk, cmd->cdb);
+	cdb_set_blocks(c->ops[p->step], rq->lba, p->blocks, cmd->cdb);
 	rq->cmd = cmd;
 	rq->submit_ns = now;
 	rq->in_flight = true;
@@ -236,7 +255,7 @@ static bool advance(struct copy_job *job)
 	struct place *p;
 
 	for (p = job->places; p < job->places + job->nr; p++) {
-		if (p->step == STEP_IDLE && !take_chunk(job->copy, p))
+		if (p->step == STEP_IDLE && !take_blocks(job->copy, p))
 			continue;
 		found = true;
 		if (!p->sent || was_refused(job, p))
