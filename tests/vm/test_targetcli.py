@@ -4,17 +4,30 @@
 """tools/targetcli-smq: targetcli with the fabric of smq_lio."""
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 from kit import cdb
 from kit.host import SgDev, is_loaded, run
 from kit.lio import SMQ, TARGET, clear_attentions
-from kit.targetcli import PROGRAM, configured, shell, targetcli, wait_disks
+from kit.targetcli import PROGRAM, TOP, configured, shell, targetcli, wait_disks
 
 WWN = "naa.5001405000000001"
 STORE_FILE = Path("/run/targetcli.img")
 SAVED = Path("/run/targetcli.json")
+SERVICE = TOP / "docs/boot/systemd/system/rtslib-fb-targetctl.service.d/smq.conf"
+SERVICE_FILE = Path("/etc/rtslib-fb-target/saveconfig.json")
+
+
+def service(key):
+    """Does what systemd does for a key of the service: an empty value drops the unit's own."""
+    unit, *own = (line.partition("=")[2] for line in
+                  SERVICE.read_text(encoding="ascii").splitlines() if line.startswith(f"{key}="))
+    assert not unit and own
+    for line in own:
+        subprocess.run(line.split(), check=True, timeout=120,
+                       env={"PATH": f"{PROGRAM.parent}:/usr/sbin:/usr/bin:/sbin:/bin"})
 
 
 @pytest.mark.limit(300)
@@ -59,3 +72,23 @@ def test_targets_are_created_saved_cleared_and_restored():
               "/backstores/ramdisk delete gone")
         wait_disks()
         assert not list(SMQ.glob("naa.*"))
+
+
+@pytest.mark.limit(300)
+def test_the_service_restores_and_clears_the_targets():
+    """rtslib-fb-targetctl.service, with the drop-in, at boot and at stop."""
+    with configured():
+        shell(f"/backstores/fileio create name=held file_or_dev={STORE_FILE} size=16M",
+              f"/smq create {WWN}", f"/smq/{WWN}/tpg1/luns create /backstores/fileio/held",
+              f"saveconfig {SAVED}", "clearconfig confirm=True")
+        # targetcli has saved there, too, when it ended.
+        SERVICE_FILE.write_bytes(SAVED.read_bytes())
+        try:
+            wait_disks()
+            service("ExecStart")
+            wait_disks("0:1:0")
+            service("ExecStop")
+            wait_disks()
+            assert not list(SMQ.glob("naa.*")) and not list(TARGET.glob("core/*/held"))
+        finally:
+            SERVICE_FILE.unlink()
