@@ -145,7 +145,7 @@ def test_files_that_cannot_be_written(program, tmp_path):
 
 def test_smqtop_writes_it_in_each_interval(tmp_path):
     path = tmp_path / "scsi.prom"
-    options = ["--sysfs", "--interval=0.1", "--count=2", "--openmetrics"]
+    options = ["--sysfs", "--interval=0.1", "--count=2", "--prometheus"]
     assert run(TOP / "tools/smqtop", *options, path).returncode == 0
     parse(path.read_text(encoding="ascii"))
     done = run(TOP / "tools/smqtop", *options, tmp_path / "no/scsi.prom")

@@ -32,7 +32,7 @@ enum {
 	KEY_SYSFS,
 	KEY_RECORD,
 	KEY_REPLAY,
-	KEY_OPENMETRICS,
+	KEY_PROMETHEUS,
 	KEY_COUNTS,
 	KEY_SAMPLE,
 	KEY_SLOW,
@@ -95,7 +95,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_RECORD:
 		o->record = arg;
 		return 0;
-	case KEY_OPENMETRICS:
+	case KEY_PROMETHEUS:
 		o->metrics = arg;
 		return 0;
 	case KEY_REPLAY:
@@ -136,7 +136,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_END:
 		if (o->replay && (o->record || o->metrics))
-			argp_error(state, "--replay cannot be with --record or --openmetrics");
+			argp_error(state, "--replay cannot be with --record or --prometheus");
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "'%s': there are only options", arg);
@@ -308,9 +308,9 @@ int main(int argc, char **argv)
 		{ "record", KEY_RECORD, "FILE", 0, "Also write all views of each interval to FILE",
 		  0 },
 		{ "replay", KEY_REPLAY, "FILE", 0, "Show a recording in place of this machine", 0 },
-		{ "openmetrics", KEY_OPENMETRICS, "FILE", 0,
-		  "Also replace FILE by the counters since the begin, in each interval, for "
-		  "node_exporter", 0 },
+		{ "prometheus", KEY_PROMETHEUS, "FILE", 0,
+		  "Also replace FILE by the counters since the begin, in each interval, in "
+		  "Prometheus' text format, for node_exporter", 0 },
 		{ "counts", KEY_COUNTS, NULL, 0, "Take no times, which costs commands less", 0 },
 		{ "sample", KEY_SAMPLE, "N", 0,
 		  "Time one in N commands, a power of two; if not given, all or, above 40000 a "

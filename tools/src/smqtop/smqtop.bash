@@ -3,7 +3,7 @@
 
 _smqtop() {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]:-} words
-	local options="--view= --sort= --filter= --interval= --count= --record= --replay= --openmetrics= --once --json --sysfs --counts --sample= --slow= --cost= --help --usage --version"
+	local options="--view= --sort= --filter= --interval= --count= --record= --replay= --prometheus= --once --json --sysfs --counts --sample= --slow= --cost= --help --usage --version"
 
 	# bash makes a word of its own of the "=" in --view=hosts.
 	if [[ $word == = ]]; then
@@ -14,7 +14,7 @@ _smqtop() {
 	case $before in
 	--view) words="hosts luns queues opcodes errors commands files smq" ;;
 	--sort) words="name iops mbps inflight p50 p90 p99 p999 queue size errors" ;;
-	--record | --replay | --openmetrics | --cost)
+	--record | --replay | --prometheus | --cost)
 		compopt -o filenames
 		mapfile -t COMPREPLY < <(compgen -f -- "$word")
 		return
