@@ -21,6 +21,9 @@ tool-dirs := $(patsubst %/Makefile,%,$(wildcard tools/src/*/Makefile tools/libsm
 version = $(shell sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' dkms.conf)
 release-name = smq-$(version)
 dist = build/dist/$(release-name).tar.xz
+# What .gitignore names, for a tree without git.
+built := ./build ./bench-report ./tools/sg_io ./tools/smqtop '*.o' '*.a' '*.so' '*.so.*' '*.ko' '*.mod' '*.mod.c' \
+	'*.cmd' __pycache__ '*.egg-info' .pytest_cache .ruff_cache
 
 .PHONY: all modules tools kernels fio-headers build-all modules_install install install-dev uninstall \
 	dist deb rpm clean check check-sanitize demo lint bench bench-quick help need-compiler need-build \
@@ -127,17 +130,18 @@ install-dev: modules
 	done
 
 # The tarball of the last commit: its names, times and owners are those of the commit, so the same
-# commit gives the same bytes.
+# commit gives the same bytes. Without a repository, as in an unpacked tarball: of the files that are
+# here and were not built.
 dist:
-	@if [ ! -e .git ]; then \
-		echo 'make dist: this is no git repository' >&2; \
-		exit 2; \
-	fi
 	@mkdir -p build/dist
-	@git diff --quiet HEAD || echo 'make dist: leaves out changes that are not committed' >&2
 	@tar=$$(mktemp -d -p build/dist) && trap 'rm -rf "$$tar"' EXIT && \
-	git archive --prefix='$(release-name)/' --output="$$tar/tar" HEAD && \
-	xz -T1 "$$tar/tar" && mv "$$tar/tar.xz" '$(dist)'
+	if [ -e .git ]; then \
+		git diff --quiet HEAD || echo 'make dist: leaves out changes that are not committed' >&2; \
+		git archive --prefix='$(release-name)/' --output="$$tar/tar" HEAD; \
+	else \
+		tar -c --sort=name --owner=0 --group=0 --numeric-owner --transform='s,^\.,$(release-name),' \
+			$(addprefix --exclude=,$(built)) -f "$$tar/tar" .; \
+	fi && xz -T1 "$$tar/tar" && mv "$$tar/tar.xz" '$(dist)'
 	@echo '$(dist)'
 
 # The packages of Debian and of rpm, from that tarball.
