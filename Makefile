@@ -89,6 +89,9 @@ modules_install: modules
 		$(module-args) CONFIG_MODULE_SIG_ALL= modules_install
 	@depmod -b '$(or $(INSTALL_MOD_PATH),/)' '$(release)'
 
+# They lie below one folder as they lie here, so that the links between them lead somewhere.
+pages = $(wildcard [A-Z]*.md docs/*.md docs/*.svg drivers/*/README.md target-configs/README.md) $(shell find docs/boot -type f)
+
 install: $(user-dirs)
 	@for dir in $(user-dirs); do \
 		$(MAKE) --no-print-directory -C $$dir install || exit; \
@@ -100,6 +103,9 @@ install: $(user-dirs)
 	done
 	@install -D -m 644 -t '$(DESTDIR)$(DATADIR)/smq/target-configs' target-configs/*.json target-configs/README.md
 	@install -D -m 755 -t '$(DESTDIR)$(DATADIR)/smq/target-configs' target-configs/soft-fc
+	@for page in $(pages); do \
+		install -D -m 644 "$$page" '$(DESTDIR)$(DATADIR)'/doc/smq-tools/"$$page" || exit; \
+	done
 	@$(if $(DESTDIR),:,ldconfig || echo 'libsmq.so is new: run ldconfig as root' >&2)
 
 # Removes the files that install and install-dev would write, and the folders that are smq's alone.
@@ -108,7 +114,7 @@ uninstall:
 	@files=$$(mktemp -d) && trap 'rm -rf "$$files"' EXIT && \
 	$(MAKE) -s -o modules install install-dev DESTDIR="$$files" >/dev/null && \
 	(cd "$$files" && find . ! -type d -print0) | (cd '$(or $(DESTDIR),/)' && xargs -0r rm -f --) && \
-	rm -rf '$(dev)' '$(DESTDIR)$(DATADIR)/smq' && \
+	rm -rf '$(dev)' '$(DESTDIR)$(DATADIR)/smq' '$(DESTDIR)$(DATADIR)/doc/smq-tools' && \
 	rm -f '$(DESTDIR)$(LIBDIR)/fio/fio-smq.so' '$(DESTDIR)$(LIBDIR)'/libsmq.so.*
 	@$(if $(DESTDIR),:,ldconfig || true)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """make install and make uninstall."""
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -54,6 +55,23 @@ def test_files_are_where_distributions_expect_them(installed):
     text = (installed / "usr/lib64/pkgconfig/libsmq.pc").read_text(encoding="ascii")
     assert "libdir=/usr/lib64\n" in text and "includedir=/usr/include\n" in text
     assert os.access(installed / "usr/share/smq/target-configs/soft-fc", os.X_OK)
+
+
+def test_installed_pages_lead_to_installed_pages(installed):
+    """Debian's packages and the rpms have what is installed, if their lists name its folder."""
+    top = installed / "usr/share/doc/smq-tools"
+    pages = sorted(top.rglob("*.md"))
+    assert {"README.md", "docs/sg_io.md", "docs/replay.md", "docs/fio.md", "docs/lio.md",
+            "docs/secure-boot.md"} <= {str(page.relative_to(top)) for page in pages}
+    links = [(page, link) for page in pages
+             for link in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8"))
+             if "://" not in link and link.endswith((".md", ".svg", "boot"))]
+    missing = [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()]
+    assert len(links) > 100 and not missing
+    lists = {"smq.spec": "%doc %{_datadir}/doc/smq-tools\n",
+             "debian/smq-tools.install": "usr/share/doc/smq-tools\n"}
+    assert [name for name, line in lists.items()
+            if line not in (TOP / name).read_text(encoding="ascii")] == []
 
 
 def test_uninstall_leaves_only_what_it_has_not_installed(installed):
