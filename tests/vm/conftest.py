@@ -39,6 +39,8 @@ def pytest_configure(config) -> None:
     config.addinivalue_line("markers", "not_sanitized(reason): cannot run under the sanitizers")
     config.addinivalue_line("markers", "timing: its result depends on time: a busy machine may "
                             "break it")
+    # The pages name programs as an installation has them; here they are those of the tree.
+    os.environ["PATH"] = f"{Path(__file__).resolve().parents[2] / 'tools'}:{os.environ['PATH']}"
     if not Path("/run/vm/session").exists() and not config.option.collectonly:
         pytest.exit("these tests load kernel modules: run them as "
                     "tools/vm -- python3 -m pytest tests/vm", returncode=2)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """The packages in a clean Debian: build, lintian, the same files as the rpms of smq.spec, install,
-autopkgtest, a newer kernel, upgrade, purge. One test file for each release of Debian calls check().
-Each takes some ten minutes on two CPUs."""
+the pages' lines, here and where `make install` was run, autopkgtest, a newer kernel, upgrade,
+purge. One test file for each release of Debian calls check(). Each takes some ten minutes on two
+CPUs."""
 import re
 import shutil
 import subprocess
@@ -128,6 +129,17 @@ def lld_builds(root, release):
     assert root.run(LLD, release).stdout.strip() == "smq,scsi_mod"
 
 
+def lines_of_the_pages_run(root):
+    """In a VM, whose kernel and modules are those of this tree, with the system's programs."""
+    done = subprocess.run(
+        [TOP / "tools/vm", "--timeout", "900", "--", "env", f"SMQ_ROOT={root.path}",
+         f"SMQ_TREE=/root/smq-{VERSION}", "python3", "-B", "-m", "pytest", "-q", "-p",
+         "no:cacheprovider", "tests/vm/test_guides.py"],
+        cwd=TOP, capture_output=True, text=True, check=False, timeout=1200)
+    print(done.stdout + done.stderr)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+
+
 def check(suite, folder):
     builder = Root(folder / "builder", suite, BUILDERS)
     try:
@@ -141,6 +153,8 @@ def check(suite, folder):
         for path in debs.values():
             shutil.copy(path, keep)
         rpms_have_the_files_of(debs, builder)
+        builder.run('cd "/root/smq-$1" && make -s tools && make -s install', VERSION)
+        lines_of_the_pages_run(builder)
         # The same source gives the same bytes.
         shutil.rmtree(builder.path / f"root/smq-{VERSION}")
         for name, path in built(builder, VERSION).items():
@@ -167,6 +181,7 @@ def install_and_purge(suite, folder, keep):
             VERSION] * 2
         assert root.run("sg_io --version").stdout == f"sg_io {VERSION}\n"
         root.run("man -w sg_io fc-check targetcli-smq libsmq smq_sg 7 smq")
+        lines_of_the_pages_run(root)
         lld_builds(root, stock)
         # The system is made for this test, so it may be changed.
         done = root.run('cd /root && autopkgtest --no-built-binaries --ignore-restrictions '
