@@ -2,6 +2,7 @@
 """What was counted in one boot, per I/O: instructions and locks of the whole kernel. It includes
 interrupts, so that they cover the same work on both paths, wherever commands complete."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,9 @@ CLOCK_TOLERANCE = 0.01      # the most by which the plugin's count and the guest
 LEAST_KERNEL = 1000
 # Each I/O takes at least one lock on either path: that of the AIO context, or those of sg.
 LEAST_LOCKS = 0.2
+# Classes of /proc/lock_stat that are no locks, but tell lockdep about RCU, readers of sequence
+# counters, reclaim, and works and timers that run.
+ANNOTATION = re.compile(r"rcu_|fs_reclaim|.*seq.*-R|jiffies_lock.*-R|\(")
 
 
 @dataclass
@@ -49,7 +53,8 @@ def _check_clock(run: Run) -> None:
                          f"{run.ns} by the guest's clock")
 
 
-def _add_lock_stat(count: Count, classes: dict[str, tuple[float, float]]) -> None:
+def _add_lock_stat(count: Count, seen: dict[str, tuple[float, float]]) -> None:
+    classes = {name: one for name, one in seen.items() if not ANNOTATION.match(name)}
     count.locks.append(sum(taken for taken, _ in classes.values()))
     count.waits.append(sum(contended for _, contended in classes.values()))
     for name, (taken, contended) in sorted(classes.items(), key=lambda item: -item[1][0]):
