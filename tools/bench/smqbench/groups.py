@@ -31,7 +31,8 @@ ORDER = [BLOCK, FAST, SCSI, LLD, TARGET, COPY, MEMORY, LOCKS, TIME, SCHED, ENTRY
 _PATTERNS = {
     # Includes functions outside the SCSI modules that only the mid-layer calls on these paths.
     SCSI: r"""
-        scsi_.*  __blk_rq_map_sg  sbitmap_(get|put)  sg_(alloc|free|init)_.*  sg_pool_.*  sg_next
+        scsi_.*  __blk_rq_map_sg  sbitmap_(get|put)  (__)?sg_(alloc|free|init)_.*  sg_pool_.*
+        sg_next
         """,
     LOCKS: r"""
         _raw_(spin|read|write)_.*  native_queued_.*  queued_(read|write)_.*  _*mutex_.*
@@ -83,6 +84,7 @@ _PATTERNS = {
         p[mu]d_huge  __pte_offset_map  mod_node_page_state  try_get_folio  is_valid_gup_args
         want_pages_array  hook_file_.*  make_vfs[ug]id
         file_.*  __file_.*  filemap_.*  invalidate_inode_.*
+        aio_.*  _*get_request  freed_request  generic_make_request.*  attempt_.*merge
         """,
     ENTRY: r"""
         asm_.*  entry_.*  syscall_.*  do_syscall_.*  _*sysvec_.*  _*(hard|soft)?irq.*  error_.*
