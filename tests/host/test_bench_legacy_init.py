@@ -115,6 +115,13 @@ def test_boot_for_times_sets_each_queue_once(run):
         "row kernel_mq 1", "row kernel_legacy 1", "row kernel_legacy 2", "row kernel_mq 2"]
 
 
+def test_settings_that_cannot_be_read_are_left_out(run):
+    """wbt_lat_usec exists without CONFIG_BLK_WBT, and a read of it fails. A folder does so here."""
+    said = run("add_hosts\nmkdir $SYS/block/sd10/queue/wbt_lat_usec\nset_up kernel_legacy 1 1\n")
+    queue, = [line for line in said if line.startswith("queue ")]
+    assert "nr_requests=128" in queue and "wbt_lat_usec" not in queue
+
+
 @pytest.mark.parametrize("environment, message", [
     ({"WRONG_PATH": "Y"}, "error sd10 is on blk-mq in spite of use_blk_mq=N"),
     ({"WRONG_PATH": "N"}, "error sd20 is on the legacy path, blk-mq was expected"),
