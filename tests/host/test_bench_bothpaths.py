@@ -62,7 +62,7 @@ def test_given_kernel_comes_first():
     assert label == "Linux 6.1.0, the kernel that was given"
     assert bothpaths.cells(pairs) == [
         ["libaio read 4k QD32 batch 16", "1", "1", "7256", "5994", "1.21", "5.06", "1.00", "4.06",
-         "", "", ""]]
+         "", "", "", "", ""]]
 
 
 def test_recorded_figures_are_those_of_the_demo():

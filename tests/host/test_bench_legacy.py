@@ -4,6 +4,7 @@ kernel of 2018, in a table for each way of completion. It reports why it cannot 
 kernels."""
 
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -18,7 +19,7 @@ ROOT = HERE.parents[1]
 TOOL = ROOT / "tools" / "bench" / "legacy-kernel"
 sys.path.insert(0, str(ROOT / "tools" / "bench"))
 
-from legacy import plan  # noqa: E402
+from legacy import plan, report  # noqa: E402
 from smqbench import bothpaths, figures  # noqa: E402
 from smqbench.figures import FigureSet  # noqa: E402
 
@@ -167,6 +168,10 @@ def test_table_has_both_paths_side_by_side(old, tmp_path):
          "0.00", "0.00"],
         ["libaio read 4k QD32 batch 16", "1", "1", "8500", "6500", "1.31", "5.00", "1.00", "4.00",
          "0.00", "0.00"]]
+    assert "Linux 4.19.304, scsi_debug, completion inside" in done.stdout
+    assert re.search(r"^command +LUNs +jobs ", done.stdout, re.M)
+    assert "In short: the legacy path takes 1.40 times scsi-mq's instructions (libaio read 4k " \
+        "QD32 batch 16, 1 LUN, 1 CPU).\n" in done.stdout
     found = figures.read(tmp_path / "figures")
     assert both_paths(found) == {"insn": (8000, 6000), "insn_kernel": (7000, 5000),
                                  "locks": (5, 1), "waits": (0, 0)}
@@ -177,23 +182,63 @@ def test_table_has_both_paths_side_by_side(old, tmp_path):
 
 def test_table_has_two_cpus_and_ten_luns(old, tmp_path):
     """A table for each way of completion has lines for 1 and 10 LUNs on 1 and 2 CPUs. A line shows
-    the contended locks, and the ratio of I/O per second, which is calculated for each round."""
-    done = old("", "--cpus", "2", "--luns", "10", "--rounds", "3", "--force", "--json",
+    the contended locks, I/O per second, and their ratio, which is calculated for each round."""
+    done = old("", "--cpus", "2", "--luns", "10", "--rounds", "7", "--force", "--json",
                str(tmp_path / "figures"))
     assert done.returncode == 0, done.stderr
     lines = table_of(done.stdout)
     assert [line[1:3] for line in lines] == [["1", "1"], ["1", "2"], ["10", "1"], ["10", "2"]] * 2
-    # I/Os per second of the three rounds: 30000, 32000 and 34000, each divided by 40000.
-    assert {line[-1] for line in lines} == {"0.80 +-0.05"}
+    # I/Os per second of the rounds: 30000, 32000, ... 42000, each divided by 40000. The interval of
+    # the median is that of order statistics: of seven values all, of eight without the outer two.
+    assert [line[-3:] for line in lines] == [
+        [f"{jobs * 36000}", f"{jobs * 40000}", "0.90 [0.75-1.05]"] for jobs in (1, 2)] * 4
     # On one LUN with two CPUs, two of five acquisitions are contended: 1.6 of four per command.
-    assert [line[-3] for line in lines] == ["0.00", "1.60", "0.00", "0.00"] * 2
+    assert [line[-5] for line in lines] == ["0.00", "1.60", "0.00", "0.00"] * 2
     found = figures.read(tmp_path / "figures")
     ratio, = found.find(metric="against_mq", jobs=2, luns=10, row="kernel_legacy")
-    assert (ratio.values, ratio.repeats, ratio.cpus) == ([0.75, 0.8, 0.85], 3, 2)
+    assert (ratio.values[:3], ratio.repeats, ratio.cpus) == ([0.75, 0.8, 0.85], 7, 2)
     waits, = found.find(metric="waits", jobs=2, luns=1, row="kernel_legacy")
     assert waits.parts["lock"] == {"queue_lock": 1.6}
     assert "2 CPUs, in step by instructions: one repeat." in done.stdout
-    assert "1.31 times" in done.stdout and "to 1.40 times" in done.stdout
+    assert "1.31 times" in done.stdout and "1.40 times" in done.stdout
+    assert done.stdout.count("IO/s: on a VM with 2 CPUs, 7 rounds, medians.") == 2
+
+
+def test_interval_of_the_median_does_not_grow_with_the_rounds():
+    """The range of 25 rounds is that of the worst ones; the median is known better than from 7."""
+    rounds = [0.6 + n / 100 for n in range(24)] + [3.0]
+    assert bothpaths.times(rounds) == "0.72 [0.67-0.77]"
+    assert bothpaths.times([0.6, 0.7, 0.8]) == "0.70 [3 rounds: too few]"
+
+
+def test_runs_that_take_time_are_long():
+    """A run of 0.1 s is as long as what disturbs it: the CPU that QEMU emulates reaches 60,000 I/Os
+    per second at most, and a timer of 20 us 20,000."""
+    one = plan.Plan(plan.TIME, plan.ROWS, plan.chosen(["aio-4k-qd32"], [1], [1]), 1)
+    counts = {line.split()[1]: 0 for line in one.lines() if line.startswith("row")}
+    row = ""
+    for line in one.lines():
+        words = line.split()
+        row = words[1] if words[0] == "row" else row
+        if words[0] == "run":
+            counts[row] = int(words[words.index("--count") + 1])
+    assert all(count >= (10000 if row.endswith("_timer") else 30000)
+               for row, count in counts.items())
+
+
+def test_repeats_of_each_way_of_completion_have_their_own_range():
+    """A completion by a timer scatters. That must not be printed of the lines that do not."""
+    same = {"instrument": "legacy-kernel", "path": "libaio", "op": "read", "bs": 4096, "qd": 32,
+            "batch": 16, "luns": 1, "jobs": 1, "metric": "insn_kernel", "cpus": 1, "repeats": 2,
+            "unit": figures.METRICS["insn_kernel"][0], "kernel": "4.19.304",
+            "command": "tools/bench/legacy-kernel", "model": False, "parameters": {}}
+    taken = FigureSet([figures.Figure(row=row, value=7000.0, spread=spread, **same)
+                       for row, spread in (("kernel_legacy", 4.0), ("kernel_mq", 2.0),
+                                           ("kernel_legacy_timer", 250.0),
+                                           ("kernel_mq_timer", 100.0))])
+    said = [line for line in report.table(taken, "symbols") if line.startswith("1 CPU")]
+    assert said == ["1 CPU, under icount: 2 repeats, within +-2.0 instructions.",
+                    "1 CPU, under icount: 2 repeats, within +-125.0 instructions."]
 
 
 def test_paths_alternate_in_each_round():
@@ -227,7 +272,9 @@ def test_locks_are_read_from_lock_stat(old, tmp_path):
     assert locks.value == 5
     assert locks.parts["lock"] == {"&(&q->__queue_lock)->rlock": 4,
                                    "&(&ctx->completion_lock)->rlock": 1}
-    assert [line[8] for line in table_of(done.stdout)] == ["4.00", "4.00"]
+    # Nor is there a ratio: it would be that of lockdep's instructions.
+    assert [line[5:8] for line in table_of(done.stdout)] == [["5.00", "1.00", "4.00"]] * 2
+    assert "In short" not in done.stdout
 
 
 def test_uncounted_locks_are_not_printed_as_0(old, tmp_path):

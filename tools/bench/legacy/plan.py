@@ -36,10 +36,11 @@ class Counts:
     measured: tuple[int, ...]
 
 
-COUNTS = {EXACT: Counts(1000, (2000, 6000)), PACED: Counts(500, (2000,)),
-          TIME: Counts(300, (6000,))}
-# At QD1 there are fewer I/Os: the program waits for each, which takes several times as long.
-TIME_QD1 = Counts(100, (2000,))
+COUNTS = {EXACT: Counts(1000, (2000, 6000)), PACED: Counts(500, (2000,))}
+# By QD1 or more, and by completion inside queuecommand or by a timer: so many that each run takes
+# half a second on an emulated CPU. What disturbs a shorter one decides the ratio.
+TIMES = {(False, False): Counts(1000, (40000,)), (False, True): Counts(300, (10000,)),
+         (True, False): Counts(300, (12000,)), (True, True): Counts(100, (2000,))}
 
 
 def program(workload: Workload, kind: str) -> str:
@@ -62,9 +63,10 @@ class Plan:
     workloads: Sequence[Workload]
     repeat: int
 
-    def counts(self, workload: Workload) -> Counts:
+    def counts(self, workload: Workload, row: str = "") -> Counts:
         """Returns how many I/Os a job of the workload issues."""
-        return TIME_QD1 if self.kind == TIME and workload.qd == 1 else COUNTS[self.kind]
+        return TIMES[workload.qd == 1, row.endswith(TIMER)] if self.kind == TIME else \
+            COUNTS[self.kind]
 
     def _steps(self) -> Iterator[tuple[int, str, int, list[Workload]]]:
         """Yields (repeat, row, LUNs, workloads). The paths take turns, and every second repeat
@@ -82,7 +84,7 @@ class Plan:
         for repeat, row, luns, workloads in self._steps():
             yield f"row {row} {luns} {repeat}"
             for one in workloads:
-                counts = self.counts(one)
+                counts = self.counts(one, row)
                 ios = (counts.warmup + sum(counts.measured)) * one.jobs
                 name, nodes, *words = program(one, self.kind).split()
                 yield " ".join(["run", one.key, str(counts.warmup), str(ios), name, nodes,

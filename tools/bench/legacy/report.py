@@ -66,20 +66,30 @@ MEANS = {
 
 
 def table(taken: FigureSet, means: str) -> list[str]:
-    """Returns the lines of a table for each way of completion, and says how locks were counted and
-    how far the repeats differ."""
+    """Returns the lines of a table for each way of completion, with how far the repeats differ, and
+    says how locks were counted."""
     lines: list[str] = []
     for mode, label in bothpaths.MODES.items():
         pairs = bothpaths.given(taken, mode)
         if not pairs:
             continue
-        lines += ["", f"scsi_debug, {label}:", "",
-                  *tables.table(bothpaths.HEADS, bothpaths.cells(pairs))]
+        kernels = ", ".join(sorted({one.kernel for one in taken.figures}))
+        lines += ["", f"Linux {kernels}, scsi_debug, {label}:", "",
+                  *tables.table(bothpaths.HEADS, bothpaths.cells(pairs)), ""]
         said = bothpaths.conclusion(pairs, "In short")
-        lines += ["", said] if said else []
-    lines += ["", bothpaths.SCOPE, f"Locks: {MEANS[means]}."]
-    for cpus, how in ((1, "exact"), (2, "in step by instructions")):
-        insns, waits = (taken.find(metric=metric, cpus=cpus) for metric in ("insn_kernel", "waits"))
+        lines += [said] if said else []
+        lines += repeats(taken, mode)
+    return [*lines, "", bothpaths.SCOPE, f"Locks: {MEANS[means]}."]
+
+
+def repeats(taken: FigureSet, mode: str) -> list[str]:
+    """Returns a line for each boot that counted, with how far its repeats differ, and one for the
+    boot that measured times."""
+    lines = []
+    for cpus, how in ((1, "under icount"), (2, "in step by instructions")):
+        insns, waits = ([one for row in (LEGACY, MQ)
+                         for one in taken.find(metric=metric, cpus=cpus, row=row + mode)]
+                        for metric in ("insn_kernel", "waits"))
         if not insns:
             continue
         said = f"{cpus} CPU" + "s" * (cpus > 1) + f", {how}: "
@@ -88,6 +98,9 @@ def table(taken: FigureSet, means: str) -> list[str]:
             continue
         said += f"{insns[0].repeats} repeats, within +-{half(insns):.1f} instructions"
         lines.append(said + (f" and +-{half(waits):.2f} contended locks." if waits else "."))
+    for one in taken.find(metric="against_mq", row=LEGACY + mode)[:1]:
+        lines.append(f"IO/s: on a VM with {one.cpus} CPU" + "s" * (one.cpus > 1) +
+                     f", {one.repeats} rounds, medians.")
     return lines
 
 

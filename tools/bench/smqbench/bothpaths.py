@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from . import matrix
+from . import matrix, timing
 from .acquisitions import HOST_LOCK, QUEUE_LOCK, REAL_QUEUE_LOCK
 from .figures import PATHS, Figure, FigureSet, size
 from .groups import PROGRAM
@@ -19,8 +19,9 @@ SCOPE = ("Counted on both sides: instructions of the whole kernel, without those
          "and locks that out-of-line lock functions take (of the model, without those in "
          "interrupts). Both sides have the same program, queue depth and LUNs, and one hardware "
          "queue.")
-HEADS = ["command", "LUNs", "CPUs", "legacy insn/IO", "mq", "ratio", "legacy locks/IO", "mq",
-         "queue_lock + host_lock", "legacy contended/IO", "mq", "legacy IO/s ÷ mq"]
+HEADS = ["command", "LUNs", "jobs", "legacy insn/IO", "mq", "ratio", "legacy locks/IO", "mq",
+         "queue_lock + host_lock", "legacy contended/IO", "mq", "legacy IO/s", "mq",
+         "legacy ÷ mq, median [95 %]"]
 ELSEWHERE = "Linux 4.19.304, measured elsewhere with the same method"
 
 Workload = tuple[str, str, int, int, int]   # path, op, bytes, queue depth, batch
@@ -35,6 +36,7 @@ class Side:
     queue_lock: float | None = None
     host_lock: float | None = None      # also None if the path does not take host_lock
     contended: float | None = None
+    iops: float | None = None
 
 
 @dataclass(frozen=True)
@@ -43,18 +45,20 @@ class Pair:
 
     workload: Workload
     luns: int
-    cpus: int
+    jobs: int
     legacy: Side
     mq: Side
+    # Lockdep's instructions are not among those that were counted.
+    plain: bool = True
     # For each round, I/O per second on the legacy path divided by those on scsi-mq.
     against_mq: tuple[float, ...] = ()
 
 
 def _recorded(insn: tuple[float, float] | None, queue_lock: float | None, *, path: str = "libaio",
-              bs: int = 4096, qd: int = 32, luns: int = 1, cpus: int = 1,
+              bs: int = 4096, qd: int = 32, luns: int = 1, jobs: int = 1,
               contended: float | None = None) -> Pair:
     legacy, mq = insn or (None, None)
-    return Pair((path, "read", bs, qd, min(qd, 16)), luns, cpus,
+    return Pair((path, "read", bs, qd, min(qd, 16)), luns, jobs,
                 Side(legacy, queue_lock=queue_lock, contended=contended),
                 Side(mq, contended=None if contended is None else 0.0))
 
@@ -65,9 +69,9 @@ RECORDED = {
         _recorded((7256, 5994), 4.06), _recorded((7262, 6003), None, bs=512),
         _recorded((9651, 6112), 5.0, qd=1),
         _recorded((9158, 5123), 6.0, path="sd_sg_io", bs=512, qd=1),
-        _recorded(None, 4.07, cpus=2, contended=1.63),
-        _recorded(None, 4.06, cpus=2, luns=2, contended=0.0),
-        _recorded(None, 6.0, path="sd_sg_io", bs=512, qd=1, cpus=2, contended=2.24)],
+        _recorded(None, 4.07, jobs=2, contended=1.63),
+        _recorded(None, 4.06, jobs=2, luns=2, contended=0.0),
+        _recorded(None, 6.0, path="sd_sg_io", bs=512, qd=1, jobs=2, contended=2.24)],
     INTERRUPT: [
         _recorded((8392, 6868), None), _recorded((11752, 10685), None, qd=1),
         _recorded((9900, 9183), None, path="sd_sg_io", bs=512, qd=1)],
@@ -115,10 +119,13 @@ def given(taken: FigureSet, mode: str) -> list[Pair]:
                      if REAL_QUEUE_LOCK in one]
             sides.append((Side(_value(by_metric.get("insn_kernel")), _value(locks),
                                _lock(locks, *names),
-                               contended=_value(by_metric.get("waits"))), by_metric))
+                               contended=_value(by_metric.get("waits")),
+                               iops=_value(by_metric.get("iops"))), by_metric))
         (legacy, of_legacy), (mq, _) = sides
-        times = of_legacy.get("against_mq")
-        result.append(Pair(*case, legacy, mq, tuple(times.values) if times else ()))
+        rounds, insn = of_legacy.get("against_mq"), of_legacy.get("insn_kernel")
+        result.append(Pair(*case, legacy, mq,
+                           not insn or insn.parameters.get("locks") != "lock_stat",
+                           tuple(rounds.values) if rounds else ()))
     return result
 
 
@@ -164,21 +171,31 @@ def _ratio(one: float | None, other: float | None) -> str:
 
 
 def times(values: Sequence[float]) -> str:
-    """Returns the median of the rounds, and half of their spread."""
+    """Returns the median of the rounds, and between what the true median is; the range of the
+    rounds would grow with their number."""
     if not values:
         return ""
-    return f"{statistics.median(values):.2f} +-{(max(values) - min(values)) / 2:.2f}"
+    between = timing.interval(values)
+    return f"{statistics.median(values):.2f} " + (
+        f"[{between[0]:.2f}-{between[1]:.2f}]" if between else f"[{len(values)} rounds: too few]")
+
+
+def _compared(pair: Pair) -> bool:
+    """Whether the instructions of the two paths may be divided. Those of two CPUs include idle
+    loops, which vary from run to run, and those of a kernel with lockdep are mostly lockdep's."""
+    return pair.jobs == 1 and pair.plain
 
 
 def cells(pairs: Sequence[Pair]) -> list[list[str]]:
     """Returns the lines of a table under HEADS."""
-    return [[name(one.workload), str(one.luns), str(one.cpus), _number(one.legacy.insn),
+    return [[name(one.workload), str(one.luns), str(one.jobs), _number(one.legacy.insn),
              _number(one.mq.insn),
-             _ratio(one.legacy.insn, one.mq.insn) if one.cpus == 1 else "",
+             _ratio(one.legacy.insn, one.mq.insn) if _compared(one) else "",
              _number(one.legacy.locks), _number(one.mq.locks),
              " + ".join(filter(None, map(_number, (one.legacy.queue_lock,
                                                    one.legacy.host_lock)))),
-             _number(one.legacy.contended), _number(one.mq.contended), times(one.against_mq)]
+             _number(one.legacy.contended), _number(one.mq.contended),
+             _number(one.legacy.iops), _number(one.mq.iops), times(one.against_mq)]
             for one in pairs]
 
 
@@ -193,10 +210,9 @@ def sources(taken: FigureSet, mode: str) -> list[tuple[str, list[Pair]]]:
 
 
 def conclusion(pairs: Sequence[Pair], label: str) -> str:
-    """Returns a sentence with the smallest and the largest ratio of the lines with one CPU. On two
-    CPUs the count includes idle loops, which vary from run to run."""
+    """Returns a sentence with the smallest and the largest ratio of the lines that have one."""
     ratios = [(one.legacy.insn / one.mq.insn, one) for one in pairs
-              if one.cpus == 1 and one.legacy.insn is not None and one.mq.insn]
+              if _compared(one) and one.legacy.insn is not None and one.mq.insn]
     if not ratios:
         return ""
     (low, first), (high, last) = (choose(ratios, key=lambda item: item[0])
@@ -205,9 +221,9 @@ def conclusion(pairs: Sequence[Pair], label: str) -> str:
     def where(one: Pair) -> str:
         return (f"{name(one.workload)}, {one.luns} LUN" + "s" * (one.luns > 1) +
                 ", 1 CPU")
+    to = f" to {matrix.number(high)} times ({where(last)})" if last is not first else ""
     return (f"{label[0].upper()}{label[1:]}: the legacy path takes {matrix.number(low)} times "
-            f"scsi-mq's instructions ({where(first)}) to {matrix.number(high)} times "
-            f"({where(last)}).")
+            f"scsi-mq's instructions ({where(first)}){to}.")
 
 
 def table_lines(taken: FigureSet, table: Callable[[Sequence[Sequence[str]]], list[str]]
@@ -222,7 +238,8 @@ def table_lines(taken: FigureSet, table: Callable[[Sequence[Sequence[str]]], lis
                   " ".join(filter(None, (conclusion(pairs, source) for source, pairs in found))),
                   "", "The model (the policy legacy-model on smq_ram) adds the old path's locks "
                   "and allocations to today's path, with I/O by io_uring: compare it with smq_ram, "
-                  "not with 4.19. The locks of interrupts are not counted for the model. On two "
+                  "not with 4.19. It understates contention about ten times. The locks of "
+                  "interrupts are not counted for the model. On two "
                   "CPUs the instructions include idle loops and vary by 10 % and more from run to "
                   "run, so no ratio is given.",
                   "", "Taken by `make bench LEGACY_KERNEL=bzImage`; the lines of 4.19.304 are not "
