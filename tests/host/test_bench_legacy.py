@@ -241,6 +241,31 @@ def test_repeats_of_each_way_of_completion_have_their_own_range():
                     "1 CPU, under icount: 2 repeats, within +-125.0 instructions."]
 
 
+BUSY = "this machine is busy: other processes use 1.9 of its 2 CPUs"
+
+
+@pytest.mark.parametrize("arguments, status, kinds", [
+    (["--cpus", "2"], 3, {"insn", "insn_kernel", "locks", "waits"}),
+    (["--only", "exact", "--cpus", "2"], 0, {"insn", "insn_kernel", "locks", "waits"}),
+    (["--only", "time", "--rounds", "2"], 2, set()),
+    (["--only", "time", "--rounds", "2", "--force"], 0, {"iops", "against_mq"})])
+def test_busy_machine_gives_what_it_can(old, tmp_path, monkeypatch, arguments, status, kinds):
+    """What one CPU counts is exact on any machine."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text(
+        f"import sys\nsys.path[:0] = {[str(ROOT / 'tools/bench'), str(ROOT / 'tools')]}\n"
+        "from smqbench import instrument\ninstrument.busy_cpus = lambda seconds=0: 1.9\n"
+        "instrument.os.cpu_count = lambda: 2\n", encoding="ascii")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    done = old("", *arguments, "--json", str(tmp_path / "figures"))
+    assert done.returncode == status, done.stderr
+    assert (BUSY in done.stderr) == (status > 0)
+    found = figures.read(tmp_path / "figures").figures if kinds else []
+    assert {one.metric for one in found} == kinds
+    assert {one.cpus for one in found if "insn" in one.metric} <= {1}
+
+
 def test_paths_alternate_in_each_round():
     """In each round both paths run each workload, one after the other; every second round begins
     with the other path. The boot that counts exactly sets up each row once for each number of
@@ -367,6 +392,9 @@ def test_too_new_kernel_is_refused_at_once(tmp_path, release):
     (["--cpus", "3", "IMAGE"], 2, "--cpus: '3' is not a number from 1 to 2"),
     (["--luns", "11", "IMAGE"], 2, "--luns: '11' is not a number from 1 to 10"),
     (["--queues", "2", "IMAGE"], 2, "--queues 2: from 1 to 1, the number of --cpus"),
+    (["--only", "all", "IMAGE"], 2, "--only: there is no part 'all', only exact, paced, time"),
+    (["--only", "paced", "IMAGE"], 2, "--only paced: needs --cpus 2"),
+    (["--only", "time", "--rounds", "0", "IMAGE"], 2, "--only time --rounds 0: measures nothing"),
     (["--rounds", "51", "IMAGE"], 2, "--rounds: '51' is not a number from 0 to 50"),
 ])
 def test_bad_arguments_are_named(tmp_path, arguments, status, message):
