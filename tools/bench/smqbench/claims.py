@@ -12,6 +12,7 @@ from .bothpaths import INLINE, INTERRUPT, MODES
 from .figures import Figure, FigureSet
 from .groups import BLOCK, COPY, LLD, LOCKS, MEMORY, PROGRAM, SCSI, TIME
 from .rows import ROWS
+from .timing import interval
 
 NEAR = 0.15  # a figure reproduces the reported one if it differs by at most this fraction of it
 
@@ -144,8 +145,8 @@ def _contended(luns: int, reported: float) -> Ask:
         good = value < 3 if not reported else _is_near(value, reported, 0.4)
         why = "each LUN has a queue_lock of its own"
         if reported:
-            why = ("here two CPUs in step by instructions, no cache misses while the lock is held; "
-                   "then threads were also preempted while they held the lock")
+            why = ("the model understates contention about ten times: on 4.19.222 two CPUs in step "
+                   "found 49 % taken")
         return f"{value:.1f} % of queue_lock's acquisitions", _word(good, value > 5), why
     return ask
 
@@ -213,18 +214,30 @@ def _given_kernel(reported: float, suffix: str = "", **workload: Any) -> Ask:
     return ask
 
 
-def _given_locks(reported: float, metric: str = "locks", suffix: str = "", **workload: Any) -> Ask:
+def _given_locks(reported: float, metric: str = "locks", row: str = "kernel_legacy",
+                 **workload: Any) -> Ask:
     """Asks how often a given kernel takes queue_lock or, with metric "waits", finds it taken."""
     def ask(taken: FigureSet) -> tuple[str, str, str]:
-        found = _figure(taken, "legacy-kernel", "kernel_legacy" + suffix, metric, **workload)
+        found = _figure(taken, "legacy-kernel", row, metric, **workload)
         locks = found.parts["lock"]
         value = sum(value for name, value in locks.items()
                     if REAL_QUEUE_LOCK in name)
-        if not value and metric == "locks":
+        if not value and reported and metric == "locks":
             raise Missing(f"{found.label}: queue_lock was not recognised")
         good = abs(value - reported) <= max(0.1, (NEAR if metric == "locks" else 0.4) * reported)
         return (f"{value:.2f} per I/O", _word(good, value > 0.1),
                 f"measured on {found.kernel}, the kernel that was given")
+    return ask
+
+
+def _given_times(reported: float, **workload: Any) -> Ask:
+    def ask(taken: FigureSet) -> tuple[str, str, str]:
+        found = _figure(taken, "legacy-kernel", "kernel_legacy", "against_mq", **workload)
+        low, high = interval(found.values) or (found.value, found.value)
+        return (f"{found.value:.2f} [{low:.2f}-{high:.2f}]",
+                _word(_is_near(found.value, reported) or low <= reported <= high, found.value < 1),
+                f"on an emulated CPU, median of {found.repeats} rounds with the interval in which "
+                f"the true one lies; measured on {found.kernel}, the kernel that was given")
     return ask
 
 
@@ -313,12 +326,20 @@ CLAIMS = [
     Claim(f"4.19: queue_lock per command, QD32, {GIVEN}", "4.06", _given_locks(4.06, **AIO)),
     Claim(f"4.19: queue_lock per command, SG_IO on the disk, {GIVEN}", "6",
           _given_locks(6, **SD)),
+    Claim(f"4.19: queue_lock per command, QD1, {GIVEN}", "5", _given_locks(5, **AIO_1)),
+    Claim(f"4.19: queue_lock per command, /dev/sg, {GIVEN}", "5", _given_locks(5, **SG)),
+    Claim(f"4.19: queue_lock per command on scsi-mq, QD32, {GIVEN}", "0",
+          _given_locks(0, row="kernel_mq", **AIO)),
     Claim("4.19: host_lock is gone from the fast path", "0",
           _acquisitions("legacy_419", HOST_LOCK, 0)),
     Claim("scsi-mq takes no lock of the mid-layer per command", "0", _no_mq_lock),
     Claim("4.19: queue_lock is contended, two jobs on one LUN", "40 %", _contended(1, 40)),
     Claim(f"4.19: queue_lock is found taken, two jobs on one LUN, {GIVEN}", "1.63 per I/O",
           _given_locks(1.63, "waits", jobs=2, **AIO)),
+    Claim(f"4.19: queue_lock is not found taken, two jobs on ten LUNs, {GIVEN}", "0 per I/O",
+          _given_locks(0, "waits", jobs=2, luns=10, **AIO)),
+    Claim(f"4.19: I/O per second, legacy ÷ scsi-mq, two jobs on one LUN, {GIVEN}",
+          "0.60, on 4.19.222", _given_times(0.60, jobs=2, **AIO)),
     Claim("4.19: queue_lock is not contended, two jobs on two LUNs", "0 %", _contended(2, 0)),
     Claim("4.19: the lock's cache line bounces, two jobs on one LUN", "2.6 per I/O", _bounces),
     Claim("4.19: legacy against scsi-mq, 4k QD32, model", "1.21", _ratio(1.21, 1262, bs=4096)),
