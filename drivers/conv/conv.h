@@ -13,6 +13,7 @@
 #include <linux/percpu.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
+#include <smq/kept.h>
 #include <smq/lld.h>
 
 #include "kernel.h"
@@ -75,7 +76,7 @@ struct conv_limits {
  * @ops: those that the queue has while it is claimed: a short end for our requests
  * @kept: as conv_host.kept, for this claim
  * @kept_scan: gives back kept requests that others need or that no command uses; see kept.c
- * @kept_due: when @kept_scan next looks for the latter, in jiffies; only @kept_scan uses it
+ * @kept_state: when @kept_scan next looks at all of them; only @kept_scan uses it
  * @cmds_before_claim: commands that the lower device got before the claim
  * @host: the upper host, referenced
  * @handler: the device handler that the lower device had; NULL if none
@@ -110,7 +111,7 @@ struct conv_lun {
 	struct blk_mq_ops ops;
 	atomic_t kept;
 	struct delayed_work kept_scan;
-	unsigned long kept_due;
+	struct smq_kept_scan kept_state;
 	unsigned int cmds_before_claim;
 	struct conv_host *host;
 	struct scsi_device_handler *handler;

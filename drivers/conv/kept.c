@@ -14,8 +14,6 @@
 #define CONV_KEPT_SCAN		max(HZ / 50, 1)
 /* How long a request is kept that no command uses. */
 #define CONV_KEPT_IDLE		HZ
-/* How often the scan looks for those: each look takes cache lines from the CPUs that use them. */
-#define CONV_KEPT_SCAN_ALL	max(HZ / 2, 1)
 
 /*
  * How many requests all claims of a lower host may keep: an eighth of the tags is left to LUNs that
@@ -104,20 +102,6 @@ static void conv_kept_collect(struct conv_lun *cl, bool all)
 	}
 }
 
-/* Whether others want a request of any hctx of the lower queue, which the caller references. */
-static bool conv_kept_any_wanted(struct request_queue *q)
-{
-	struct blk_mq_hw_ctx *hctx;
-	unsigned long i;
-
-	queue_for_each_hw_ctx(q, hctx, i) {
-		if (READ_ONCE(hctx->state) & BIT(BLK_MQ_S_INACTIVE) ||
-		    (hctx->tags && atomic_read(&hctx->tags->bitmap_tags.ws_active)))
-			return true;
-	}
-	return false;
-}
-
 static void conv_kept_scan(struct work_struct *work)
 {
 	struct conv_lun *cl = container_of(to_delayed_work(work), struct conv_lun, kept_scan);
@@ -126,12 +110,10 @@ static void conv_kept_scan(struct work_struct *work)
 	if (!percpu_ref_tryget_live(&q->q_usage_counter)) {
 		conv_kept_collect(cl, true);
 	} else {
-		if (!list_empty_careful(&cl->lower->host->starved_list)) {
+		if (!list_empty_careful(&cl->lower->host->starved_list))
 			conv_kept_collect(cl, true);
-		} else if (conv_kept_any_wanted(q) || time_after_eq(jiffies, cl->kept_due)) {
-			cl->kept_due = jiffies + CONV_KEPT_SCAN_ALL;
+		else if (smq_kept_scan_due(&cl->kept_state, q))
 			conv_kept_collect(cl, false);
-		}
 		percpu_ref_put(&q->q_usage_counter);
 	}
 	/* Also while commands in flight may keep theirs. */

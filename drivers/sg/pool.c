@@ -6,7 +6,6 @@
  * queues), a CPU that goes offline, and tasks that sleep for a tag. None of these can notify this
  * module, so a periodic work item, the scan, checks for them.
  */
-#include <linux/hash.h>
 #include <linux/mutex.h>
 #include <linux/slab.h>
 #include <scsi/scsi_cmnd.h>
@@ -29,11 +28,6 @@
 #define SMQSG_POOL_SCAN		max(HZ / 50, 1)
 /* How long a request is kept that no command uses. */
 #define SMQSG_POOL_IDLE		HZ
-/*
- * How often the scan looks at all requests to find those that no command uses. Not more often,
- * because each look takes cache lines away from the CPUs that use them.
- */
-#define SMQSG_POOL_SCAN_ALL	max(HZ / 2, 1)
 
 /**
  * struct smqsg_tags - requests that the nodes of a host keep
@@ -255,45 +249,6 @@ static void smqsg_pool_collect(struct smqsg_fd *fd, bool all)
 	spin_unlock(&fd->pool.lock);
 }
 
-/*
- * Whether others want an idle request of any of the queue's hctxs. The caller references @q. Sets
- * @offline to a value that differs if other hctxs are inactive: the hctxs' hashes, added up.
- */
-static bool smqsg_pool_any_wanted(struct request_queue *q, u64 *offline)
-{
-	struct blk_mq_hw_ctx *hctx;
-	bool wanted = false;
-	unsigned long i;
-
-	*offline = 0;
-	queue_for_each_hw_ctx(q, hctx, i) {
-		if (READ_ONCE(hctx->state) & BIT(BLK_MQ_S_INACTIVE))
-			*offline += hash_64(i + 1, 64);
-		else if (hctx->tags && atomic_read(&hctx->tags->bitmap_tags.ws_active))
-			wanted = true;
-	}
-	return wanted;
-}
-
-/*
- * Whether the scan has to look at all requests of a file, whose queue @q the caller references. An
- * hctx is inactive as long as its CPUs are offline, but it only has idle requests when it becomes
- * inactive.
- */
-static bool smqsg_pool_scan_due(struct smqsg_fd *fd, struct request_queue *q)
-{
-	u64 offline;
-	bool wanted = smqsg_pool_any_wanted(q, &offline);
-	bool changed = offline != fd->pool.offline;
-
-	if (!wanted && !changed && time_before(jiffies, fd->pool.due))
-		return false;
-	fd->pool.offline = offline;
-	/* A command that ended just before the change may keep its request just after this scan. */
-	fd->pool.due = jiffies + (changed ? 0 : SMQSG_POOL_SCAN_ALL);
-	return true;
-}
-
 /* Gives back a file's idle requests where needed. */
 static void smqsg_pool_scan_file(struct smqsg_dev *sg, struct smqsg_fd *fd)
 {
@@ -307,7 +262,7 @@ static void smqsg_pool_scan_file(struct smqsg_dev *sg, struct smqsg_fd *fd)
 	}
 	if (over || !list_empty_careful(&fd->sdev->host->starved_list))
 		smqsg_pool_collect(fd, true);
-	else if (smqsg_pool_scan_due(fd, q))
+	else if (smq_kept_scan_due(&fd->pool.scan, q))
 		smqsg_pool_collect(fd, false);
 	percpu_ref_put(&q->q_usage_counter);
 }

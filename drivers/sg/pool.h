@@ -15,6 +15,7 @@
 #include <linux/spinlock.h>
 #include <linux/workqueue.h>
 #include <scsi/scsi_cmnd.h>
+#include <smq/kept.h>
 #include <smq/straight.h>
 
 struct scsi_device;
@@ -72,8 +73,7 @@ struct smqsg_dev_pool {
  * @lock: protects @idle. Taken in process context only, by commands that keep a request for the
  *	first time, and by the scan
  * @idle: commands that keep or have kept a request, by struct smqsg_idle.entry
- * @due: when the scan next looks at all of them, in jiffies; under smqsg_dev.lock
- * @offline: which hctxs were inactive when it last did so; under smqsg_dev.lock
+ * @scan: when the scan next looks at all of them; under smqsg_dev.lock
  *
  * Lives in the file.
  */
@@ -82,8 +82,7 @@ struct smqsg_fd_pool {
 	unsigned int limit;
 	spinlock_t lock; /* see above */
 	struct list_head idle;
-	unsigned long due;
-	u64 offline;
+	struct smq_kept_scan scan;
 };
 
 struct request *smqsg_idle_new(struct smqsg_idle *idle, struct smqsg_fd *fd,

@@ -264,7 +264,7 @@ struct smqsg_fd {
 #define SMQSG_POOL_TAGS(depth)	(depth)
 #define SMQSG_POOL_IDLE		(set.idle ? -1L : 1L)
 #define SMQSG_POOL_SCAN		1
-#define SMQSG_POOL_SCAN_ALL	1
+#define SMQ_KEPT_SCAN_ALL	1
 #define SMQSG_SHARERS		16
 #define SMQSG_COUNTS		1
 #define SMQSG_YIELD		2

@@ -87,6 +87,26 @@ def test_a_request_is_given_back_when_no_command_uses_it(lower):
     assert count is None or count
 
 
+def test_requests_are_seldom_read_while_a_cpu_is_offline(lower):
+    """The scan reads all kept requests every half second. Only when a CPU has gone offline it reads
+    them at once, and not again as long as the CPU is offline."""
+    online = Path(f"/sys/devices/system/cpu/cpu{CPU}/online")
+    with calls("smq_conv", "conv_kept_collect") as reads:
+        if reads() is None:
+            pytest.skip("this kernel has no kprobes")
+        try:
+            online.write_text("0", encoding="ascii")
+            keep(lower[1], 0)
+            time.sleep(0.1)
+            before, began = reads(), time.monotonic()
+            while time.monotonic() < began + 2:
+                keep(lower[1], 0)
+            elapsed = time.monotonic() - began
+            assert 1 <= reads() - before <= 2 * elapsed + 3
+        finally:
+            online.write_text("1", encoding="ascii")
+
+
 @pytest.mark.smoke
 @pytest.mark.timing
 @pytest.mark.skipif(SANITIZING, reason="measures times, which sanitizers distort")
