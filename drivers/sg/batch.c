@@ -55,8 +55,10 @@ void smqsg_batch_pool_exit(struct smqsg_fd *fd)
 {
 	struct smqsg_batch *batch;
 
-	while ((batch = smqsg_stack_pop_any(&fd->pools->batches)))
+	while ((batch = smqsg_stack_pop_any(&fd->pools->batches))) {
 		smqsg_batch_free(batch);
+		cond_resched();
+	}
 }
 
 /**

@@ -140,9 +140,7 @@ static noinline bool smqsg_batch_unsent(struct smqsg_batch *batch, struct smqsg_
 	if (error == -EAGAIN)
 		return false;
 	batch->unsent++;
-	/* Any number may fail in a row. */
-	if (!(atomic_inc_return(&batch->failed) % SMQSG_COURTESY))
-		cond_resched();
+	atomic_inc(&batch->failed);
 	return true;
 }
 
@@ -238,15 +236,18 @@ static void smqsg_batch_arm(const struct smqsg_batch *batch)
 }
 
 /*
- * Sends elements of the list until its end, or until one has to wait. @places: if above 0, so many
- * places are reserved, no more elements are sent, and the places that are not used are given back.
+ * Sends elements of the list until its end, until one has to wait, or until the next tick: each
+ * command may end before queue_rq() returns, so without a bound this could take minutes. @places:
+ * if above 0, so many places are reserved, no more elements are sent, and the places that are not
+ * used are given back.
  */
 static void smqsg_batch_send(struct smqsg_batch *batch, u32 places)
 {
 	bool is_short = batch->count <= SMQSG_BATCH_SHORT, placed = places;
 	bool any = placed || batch->polled || batch->flags & SMQ_SG_BATCH_RUNS;
-	struct llist_node *again = NULL;
 	u32 at, count = batch->count;
+	struct llist_node *again = NULL;
+	unsigned long tick = jiffies;
 	struct smqsg_io *io;
 	struct blk_plug plug;
 	int ret;
@@ -265,6 +266,10 @@ static void smqsg_batch_send(struct smqsg_batch *batch, u32 places)
 		if (unlikely(ret) && !smqsg_batch_unsent(batch, io, at, ret))
 			break;
 		places -= placed && !ret;
+		if (unlikely(time_after(jiffies, tick))) {
+			at++;
+			break;
+		}
 	}
 	batch->at = at;
 	if (!is_short)
@@ -327,6 +332,16 @@ static void smqsg_batch_grant(struct smqsg_waiter *waiter, int got)
 	smqsg_batch_wait_or_end(batch, batch->at != at);
 }
 
+/* Whether the submitter has to stop sending: it is killed or, of an ioctl, gets a signal. */
+static bool smqsg_batch_stops(struct smqsg_batch *batch)
+{
+	if (batch->ioucmd)
+		return fatal_signal_pending(current);
+	if (smqsg_caller_stops())
+		batch->cancelled = true;
+	return batch->cancelled;
+}
+
 /**
  * smqsg_batch_begin() - sends the commands for which there are places; the rest waits
  * @batch: filled by smqsg_batch_start(); may be gone on return
@@ -337,7 +352,7 @@ static void smqsg_batch_begin(struct smqsg_batch *batch)
 {
 	u32 at;
 
-	/* Repeated: commands that were sent may have ended and freed their places. */
+	/* Repeated: after a tick, and when commands that were sent may have freed their places. */
 	do {
 		at = batch->at;
 		smqsg_batch_send(batch, 0);
@@ -346,7 +361,7 @@ static void smqsg_batch_begin(struct smqsg_batch *batch)
 		if (batch->count > SMQSG_BATCH_SHORT)
 			smqsg_batch_recycle(batch);
 		cond_resched();
-	} while (batch->at > at && !fatal_signal_pending(current));
+	} while (batch->at > at && !smqsg_batch_stops(batch));
 	smqsg_batch_wait_or_end(batch, true);
 }
 

@@ -17,18 +17,31 @@
 #include "owner.h"
 #include "sg.h"
 
-/* How many pages are pinned in one step. Between two steps a fatal signal ends the pinning. */
+/*
+ * How many pages are pinned or unpinned in one step. Between two steps the task gives the CPU up,
+ * and a fatal signal ends the pinning.
+ */
 #define SMQSG_PIN_CHUNK		512
 
 static void smqsg_buffer_unpin(struct smqsg_buffer *buffer)
 {
+	unsigned long pages, some, step = 0;
+	struct page *page;
 	unsigned int i;
 
 	for (i = 0; i < buffer->nr; i++) {
 		const struct bio_vec *bvec = &buffer->bvec[i];
-		unsigned long pages = DIV_ROUND_UP(bvec->bv_offset + bvec->bv_len, PAGE_SIZE);
 
-		unpin_user_page_range_dirty_lock(bvec->bv_page, pages, !buffer->readonly);
+		page = bvec->bv_page;
+		pages = DIV_ROUND_UP(bvec->bv_offset + bvec->bv_len, PAGE_SIZE);
+		for (; pages; pages -= some) {
+			some = min(pages, SMQSG_PIN_CHUNK - step);
+			unpin_user_page_range_dirty_lock(page, some, !buffer->readonly);
+			page = pfn_to_page(page_to_pfn(page) + some);
+			step = (step + some) % SMQSG_PIN_CHUNK;
+			if (!step)
+				cond_resched();
+		}
 	}
 }
 
@@ -372,9 +385,9 @@ static u32 smqsg_piece(struct request_queue *q, const struct bio_vec *bvec, u32 
 int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip, u32 length)
 {
 	unsigned long gap = queue_virt_boundary(q);
-	int count = 0;
+	int count = 0, most = queue_max_segments(q);
 
-	while (length) {
+	while (length && count <= most) {
 		u32 here = min(bvec->bv_len - skip, length);
 
 		if (gap && ((count && ((bvec->bv_offset + skip) & gap)) ||
@@ -391,7 +404,7 @@ int smqsg_segments(struct request_queue *q, const struct bio_vec *bvec, u32 skip
 		bvec++;
 		skip = 0;
 	}
-	return count <= queue_max_segments(q) ? count : -EMSGSIZE;
+	return count <= most ? count : -EMSGSIZE;
 }
 
 /**

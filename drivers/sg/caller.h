@@ -9,7 +9,9 @@
 #include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/file.h>
+#include <linux/freezer.h>
 #include <linux/fs.h>
+#include <linux/sched/signal.h>
 #include <linux/workqueue.h>
 
 #include "module.h"
@@ -38,6 +40,15 @@ struct smqsg_caller {
 };
 
 bool smqsg_signalled(void);
+
+/* smqsg_signalled(); also freezes the caller if need be. Process context, without locks. */
+static inline bool smqsg_caller_stops(void)
+{
+	if (likely(!signal_pending(current)))
+		return false;
+	try_to_freeze();
+	return smqsg_signalled();
+}
 
 static inline void smqsg_caller_init(struct smqsg_caller *caller, work_func_t work)
 {

@@ -61,8 +61,9 @@ static int smqsg_pages_try(struct smqsg_pages *pages, size_t len, unsigned int o
 		return -ENOMEM;
 	pages->order = order;
 	while (pages->nr < count) {
-		struct page *page = alloc_pages(gfp, order);
+		struct page *page = fatal_signal_pending(current) ? NULL : alloc_pages(gfp, order);
 
+		cond_resched();
 		if (!page) {
 			smqsg_pages_free(pages);
 			return -ENOMEM;
@@ -93,8 +94,10 @@ static int smqsg_pages_fill(struct smqsg_pages *pages, const struct iov_iter *it
 	for (i = 0; i < pages->nr; i++) {
 		size_t count = min_t(size_t, PAGE_SIZE << pages->order, iov_iter_count(&from));
 
-		if (copy_page_from_iter(pages->pages[i], 0, count, &from) != count)
+		if (fatal_signal_pending(current) ||
+		    copy_page_from_iter(pages->pages[i], 0, count, &from) != count)
 			return -EFAULT;
+		cond_resched();
 	}
 	return 0;
 }

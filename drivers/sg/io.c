@@ -45,8 +45,10 @@ void smqsg_ios_exit(struct smqsg_fd *fd)
 {
 	struct smqsg_io *io;
 
-	while ((io = smqsg_stack_pop_any(&fd->pools->ios)))
+	while ((io = smqsg_stack_pop_any(&fd->pools->ios))) {
 		smqsg_io_free(io);
+		cond_resched();
+	}
 }
 
 int smqsg_io_start(void)

@@ -6,6 +6,7 @@
 
 #include <linux/blkdev.h>
 #include <linux/mm.h>
+#include <linux/sched/signal.h>
 #include <linux/shm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -192,7 +193,7 @@ long smqsg_ioctl_setup(struct smqsg_fd *fd, void __user *user)
  * @vma: where to map it; must be shared and read-only
  *
  * Return: 0; -ENXIO: before SMQ_SG_SETUP; -EACCES: writable or private; -EINVAL: the range is not
- * within the status array. May sleep.
+ * within the status array; -EINTR: the caller is killed. May sleep.
  */
 int smqsg_mmap_status(struct file *file, struct vm_area_struct *vma)
 {
@@ -214,9 +215,12 @@ int smqsg_mmap_status(struct file *file, struct vm_area_struct *vma)
 	vm_flags_clear(vma, VM_MAYWRITE);
 	/* The mapping cannot grow, and is left out of core dumps. */
 	vm_flags_set(vma, VM_DONTEXPAND | VM_DONTDUMP);
-	for (at = 0; at < size && !ret; at += PAGE_SIZE)
-		ret = vm_insert_page(vma, vma->vm_start + at,
-				     vmalloc_to_page(fd->slots.status + first + at));
+	for (at = 0; at < size && !ret; at += PAGE_SIZE) {
+		ret = fatal_signal_pending(current) ? -EINTR :
+			vm_insert_page(vma, vma->vm_start + at,
+				       vmalloc_to_page(fd->slots.status + first + at));
+		cond_resched();
+	}
 	return ret;
 }
 

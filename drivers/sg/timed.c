@@ -6,7 +6,6 @@
 
 #include <linux/blkdev.h>
 #include <linux/file.h>
-#include <linux/freezer.h>
 #include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -21,7 +20,10 @@
 #define SMQSG_TIMED_SLEEP	(100 * NSEC_PER_MSEC)
 /* The same while it waits for others: a slot may be in flight for code that does not wake it. */
 #define SMQSG_TIMED_BLOCKED	(10 * NSEC_PER_MSEC)
-/* After this many entries without a wait the doorbell rings, and the caller checks likewise. */
+/*
+ * After this many entries without a wait, or a tick, the doorbell rings, and the caller checks
+ * likewise.
+ */
 #define SMQSG_TIMED_COURTESY	64
 /* So many entries are checked in a row. */
 #define SMQSG_TIMED_CHECKS	1024
@@ -428,12 +430,9 @@ static int smqsg_timed_stopped(struct smqsg_timed *timed)
 {
 	struct smqsg_fd *fd = timed->batch->fd;
 
-	if (unlikely(signal_pending(current))) {
-		try_to_freeze();
-		if (smqsg_signalled()) {
-			timed->batch->cancelled = true;
-			return -ECANCELED;
-		}
+	if (unlikely(smqsg_caller_stops())) {
+		timed->batch->cancelled = true;
+		return -ECANCELED;
 	}
 	if (unlikely(!READ_ONCE(fd->sg->sdev) || READ_ONCE(fd->sg->depth.claimed)))
 		return -ENODEV;
@@ -662,6 +661,7 @@ static int smqsg_timed_send_all(struct smqsg_timed *timed)
 {
 	const struct smq_sg_timed_entry *entry = timed->entries;
 	struct smqsg_fd_order *order = &timed->batch->fd->order;
+	unsigned long tick = jiffies;
 	unsigned int courtesy = 1;
 	struct blk_plug plug;
 	int ret = 0;
@@ -669,12 +669,13 @@ static int smqsg_timed_send_all(struct smqsg_timed *timed)
 	blk_start_plug(&plug);
 	while (entry < timed->end) {
 		/* That the slot is free shows when it is taken. */
-		if (!--courtesy || !smqsg_timed_due(timed, entry) ||
+		if (!--courtesy || time_after(jiffies, tick) || !smqsg_timed_due(timed, entry) ||
 		    (unlikely(timed->waits) && smqsg_order_holds(order, entry))) {
 			courtesy = SMQSG_TIMED_COURTESY;
 			ret = smqsg_timed_pause(timed, &plug, entry);
 			if (ret)
 				break;
+			tick = jiffies;
 		}
 		if (likely(!smqsg_timed_only_waits(timed, entry))) {
 			ret = smqsg_timed_send(timed, entry);
