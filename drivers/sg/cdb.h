@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What this module knows of CDBs: the LBA, which a run may change, and the opcodes that a caller
- * without CAP_SYS_RAWIO may send.
+ * What this module knows of CDBs: the LBA, which a run may change, and what a caller without
+ * CAP_SYS_RAWIO may send.
  */
 #ifndef SMQSG_CDB_H
 #define SMQSG_CDB_H
@@ -13,14 +13,15 @@
 
 struct scsi_device;
 
-enum smqsg_right {
-	SMQSG_RAWIO,		/* needs CAP_SYS_RAWIO */
-	SMQSG_READS,		/* reads the medium, verifies it, or inquires about the device */
-	SMQSG_WRITES,		/* writes the medium, or flushes what was written */
-};
+/* What an element of smqsg_rights[] may be, beside a set of SMQSG_ACTION(); 0: CAP_SYS_RAWIO. */
+#define SMQSG_READS		(~0U)	/* reads or verifies the medium, or asks the device */
+#define SMQSG_WRITES		BIT(31)	/* writes the medium, or flushes what was written */
+/* As SMQSG_READS, but with this service action only, which is not 1Fh. */
+#define SMQSG_ACTION(action)	BIT(action)
 
-extern const u8 smqsg_rights[256];
+extern const u32 smqsg_rights[256];
 
+int smqsg_ioctl_opcode(unsigned int cmd);
 unsigned int smqsg_lba_bits(const struct scsi_device *sdev, u8 opcode);
 
 /**
@@ -54,21 +55,25 @@ static inline void smqsg_lba_set(u8 *cdb, unsigned int bits, u64 lba)
 }
 
 /**
- * smqsg_needs_rawio() - whether an opcode needs CAP_SYS_RAWIO, whatever the kernel's filter says
- * @opcode: the CDB's first byte
+ * smqsg_needs_rawio() - whether a CDB needs CAP_SYS_RAWIO, whatever the kernel's filter says
+ * @cdb: its first two bytes
  * @type: the device's type
  * @writable: the file is open for writing
  *
  * Return: false for all opcodes of an MMC device, for which the filter was made; but true for the
  * opcode that smq_cmd_allowed() adds, which MMC does not have. Context: any.
  */
-static inline bool smqsg_needs_rawio(u8 opcode, u8 type, bool writable)
+static inline bool smqsg_needs_rawio(const u8 *cdb, u8 type, bool writable)
 {
-	if (smqsg_rights[opcode] == SMQSG_READS)
+	u32 right = smqsg_rights[cdb[0]];
+
+	if (right == SMQSG_READS)
 		return false;
 	if (type == TYPE_ROM)
-		return opcode == SMQ_WRITE_ATOMIC_16;
-	return smqsg_rights[opcode] != SMQSG_WRITES || !writable;
+		return cdb[0] == SMQ_WRITE_ATOMIC_16;
+	if (right == SMQSG_WRITES)
+		return !writable;
+	return !(right & SMQSG_ACTION(cdb[1] & 0x1f));
 }
 
 #endif /* SMQSG_CDB_H */

@@ -10,7 +10,6 @@
 
 #include <linux/blkdev.h>
 #include <linux/capability.h>
-#include <linux/cdrom.h>
 #include <linux/compat.h>
 #include <linux/fs.h>
 #include <linux/slab.h>
@@ -243,6 +242,22 @@ static int smqsg_midlayer_command(struct smqsg_fd *fd, unsigned int cmd, void __
 	return smq_scsi_ioctl(fd->sdev, fd->file->f_mode & FMODE_WRITE, cmd, arg);
 }
 
+/*
+ * Whether the caller may use an ioctl that may change something: as it may send the command that
+ * the mid-layer sends then.
+ */
+static bool smqsg_midlayer_allowed(struct smqsg_fd *fd, unsigned int cmd)
+{
+	int opcode = smqsg_ioctl_opcode(cmd);
+	u8 cdb[6] = { opcode };
+
+	if ((fd->file->f_flags & O_ACCMODE) != O_RDWR)
+		return false;
+	if (opcode < 0)
+		return capable(CAP_SYS_RAWIO);
+	return smqsg_cmd_allowed(fd->sdev->type, cdb, 0, false, fd->file->f_mode & FMODE_WRITE);
+}
+
 /* Handles the ioctls that the mid-layer or the LLD answers. */
 static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *arg)
 {
@@ -259,10 +274,7 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
 			return -ENODEV;
 		break;
 	default:
-		/* An unknown ioctl may change something. */
-		if ((file->f_flags & O_ACCMODE) != O_RDWR)
-			return -EPERM;
-		if (cmd == CDROM_SEND_PACKET && !capable(CAP_SYS_RAWIO))
+		if (!smqsg_midlayer_allowed(fd, cmd))
 			return -EPERM;
 		break;
 	}
@@ -277,10 +289,11 @@ static int smqsg_midlayer(struct smqsg_fd *fd, unsigned int cmd, void __user *ar
  * @argument: its argument
  *
  * For a 32-bit program the caller has converted @argument, as compat_ptr_ioctl() does. All ioctls
- * but SG_IO behave as with sg, with two exceptions. SCSI_IOCTL_SEND_COMMAND and CDROM_SEND_PACKET
- * need CAP_SYS_RAWIO. The requests of blktrace are unknown: with sg, a process that may open the
- * node could trace the commands of all processes, and allocate as much memory for the traces as it
- * asks for. README.md says what to use instead.
+ * but SG_IO behave as with sg, with two exceptions. Those that send a command need the right to
+ * send it; SCSI_IOCTL_SEND_COMMAND, CDROM_SEND_PACKET and those of the LLD need CAP_SYS_RAWIO. The
+ * requests of blktrace are unknown: with sg, a process that may open the node could trace the
+ * commands of all processes, and allocate as much memory for the traces as it asks for. README.md
+ * says what to use instead.
  *
  * Return: as sg for this request; SG_GET_TIMEOUT returns the value itself.
  */

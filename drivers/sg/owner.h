@@ -40,14 +40,14 @@ void smqsg_unlock_pages(unsigned long pages, const struct cred *owner);
  *
  * The kernel's filter checks only the opcode. But some targets act on the direction of the data:
  * they execute a READ with data-out as a WRITE. So without CAP_SYS_RAWIO, data-out needs a file
- * that is open for writing, and the data must go in a direction that the opcode has; and the
- * opcode must be in the table of cdb.c. Process context.
+ * that is open for writing, and the data must go in a direction that the opcode has; and opcode and
+ * service action must be in the table of cdb.c. Process context.
  */
 static __always_inline bool smqsg_cmd_allowed(u8 type, u8 *cdb, u32 length, bool out, bool writable)
 {
 	if (((length && ((out && !writable) ||
 			 smq_cdb_misdirected(cdb[0], out ? DMA_TO_DEVICE : DMA_FROM_DEVICE))) ||
-	     smqsg_needs_rawio(cdb[0], type, writable)) &&
+	     smqsg_needs_rawio(cdb, type, writable)) &&
 	    !capable(CAP_SYS_RAWIO))
 		return false;
 	return smq_cmd_allowed(cdb, writable);

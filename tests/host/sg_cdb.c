@@ -3,8 +3,9 @@
  * smq_sg's functions that read and change a CDB, and its table of rights, in user space. Built by
  * test_sg_cdb.py with a kernel's scsi_proto.h. Answers each line of stdin with a line:
  *
- * rights TYPE OPCODE: whether the opcode needs CAP_SYS_RAWIO with a file open for reading, and with
- *	one open for writing, too.
+ * rights TYPE OPCODE ACTION: whether the CDB needs CAP_SYS_RAWIO with a file open for reading, and
+ *	with one open for writing, too.
+ * ioctl NUMBER: the opcode of the command that the ioctl sends, or -1.
  * lba TYPE CDB LBA: what smqsg_lba_fits() returns, and the CDB with the LBA.
  */
 #include <stdio.h>
@@ -25,7 +26,7 @@ static unsigned int read_cdb(u8 *cdb, const char *hex)
 
 int main(void)
 {
-	unsigned int type, opcode, size, bits, i;
+	unsigned int type, opcode, action, number, size, bits, i;
 	unsigned long long lba;
 	char line[160], hex[65];
 	int error;
@@ -33,9 +34,14 @@ int main(void)
 	while (fgets(line, sizeof(line), stdin)) {
 		u8 cdb[32] = {};
 
-		if (sscanf(line, "rights %u %u", &type, &opcode) == 2) {
-			printf("%d %d\n", smqsg_needs_rawio(opcode, type, false),
-			       smqsg_needs_rawio(opcode, type, true));
+		if (sscanf(line, "rights %u %u %u", &type, &opcode, &action) == 3) {
+			cdb[0] = opcode;
+			/* The other bits of this byte have other meanings. */
+			cdb[1] = action | 0xe0;
+			printf("%d %d\n", smqsg_needs_rawio(cdb, type, false),
+			       smqsg_needs_rawio(cdb, type, true));
+		} else if (sscanf(line, "ioctl %x", &number) == 1) {
+			printf("%d\n", smqsg_ioctl_opcode(number));
 		} else if (sscanf(line, "lba %u %64s %llu", &type, hex, &lba) == 3) {
 			const struct scsi_device sdev = { .type = type };
 

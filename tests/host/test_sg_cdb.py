@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""smq_sg's table of opcodes that need CAP_SYS_RAWIO, for all types of devices, and the LBA of a
-CDB."""
+"""smq_sg's table of opcodes, service actions and ioctls that need CAP_SYS_RAWIO, for all types of
+devices, and the LBA of a CDB."""
 
 import errno
 import re
@@ -30,8 +30,16 @@ struct scsi_device {
     u8 type;
 };
 """,
+    "scsi/scsi_ioctl.h": """
+#define SCSI_IOCTL_START_UNIT 5
+#define SCSI_IOCTL_STOP_UNIT 6
+#define SCSI_IOCTL_DOORLOCK 0x5380
+#define SCSI_IOCTL_DOORUNLOCK 0x5381
+#define SCSI_IOCTL_GET_PCI 0x5387
+""",
     "smq/compat.h": """
 #define unlikely(condition) (condition)
+#define BIT(nr) (1UL << (nr))
 #define get_unaligned_be16(at) ((at)[0] << 8 | (at)[1])
 #define get_unaligned_be24(at) ((at)[0] << 16 | get_unaligned_be16((at) + 1))
 #define get_unaligned_be32(at) ((u32)(at)[0] << 24 | get_unaligned_be24((at) + 1))
@@ -54,8 +62,16 @@ CD_DRIVE = 5
 WITH_BLOCKS = (0, 4, 5, 7, 0x0e, 0x14)
 # What a user may send to all other devices from a file open for reading, and what else from one
 # that is also open for writing.
-READS = set(bytes.fromhex("00 03 08 12 1a 1c 25 28 2f 37 3c 3e 4d 5a 88 8f 95 9e a0 a3 a8"))
+READS = set(bytes.fromhex("00 03 08 12 1a 1c 25 28 2f 37 3e 5a 88 8f a0 a8"))
 WRITES = set(bytes.fromhex("0a 2a 2e 35 3f 41 8a 93 9c aa ae"))
+# Opcodes of which a user may send only these service actions (modes of 3Ch, no bit of 4Dh), from a
+# file open for reading. 9Eh/14h, 15h, 18h to 1Ah and 95h/08h have an effect.
+ACTIONS = {0x3c: "00 02 03 0a 0b", 0x4d: "00", 0x95: "00 06 07 09", 0x9e: "10 11 12 13 16 17",
+           0xa3: "05 0a 0b 0c 0d 0e 0f 10"}
+# The opcode of the command that the mid-layer sends for an ioctl; that of INQUIRY also for an ioctl
+# that sends none.
+IOCTLS = {0x5: 0x1b, 0x6: 0x1b, 0x5309: 0x1b, 0x5319: 0x1b, 0x5380: 0x1e, 0x5381: 0x1e,
+          0x5387: 0x12}
 # The kernel's filter does not know it, and smq_cmd_allowed() does.
 WRITE_ATOMIC_16 = 0x9c
 # Bits of the LBA, for opcodes whose LBA can be set.
@@ -91,15 +107,27 @@ def _run(tmp_path_factory):
 
 
 def test_opcodes_that_need_rights(run):
-    """The table of opcodes x types x rights. For a CD drive the kernel's filter decides."""
-    cases = [(device, opcode) for device in range(32) for opcode in range(256)]
-    for (device, opcode), answer in zip(
-            cases, run(f"rights {device} {opcode}" for device, opcode in cases), strict=True):
+    """The table of opcodes x service actions x types x rights. For a CD drive the kernel's filter
+    decides."""
+    cases = [(device, opcode, action) for device in (0, 1, CD_DRIVE, 8, 20, 31)
+             for opcode in range(256) for action in range(32)]
+    for (device, opcode, action), answer in zip(
+            cases, run("rights {} {} {}".format(*case) for case in cases), strict=True):
         if device == CD_DRIVE:
             expected = opcode == WRITE_ATOMIC_16, opcode == WRITE_ATOMIC_16
+        elif opcode in ACTIONS:
+            expected = (action not in bytes.fromhex(ACTIONS[opcode]),) * 2
         else:
             expected = opcode not in READS, opcode not in READS | WRITES
-        assert tuple(map(int, answer)) == expected, (device, hex(opcode))
+        assert tuple(map(int, answer)) == expected, (device, hex(opcode), hex(action))
+
+
+def test_ioctls_that_send_a_command(run):
+    """An ioctl needs the right to send its command; -1: CAP_SYS_RAWIO."""
+    numbers = [*range(0x1000), *range(0x2200, 0x2300), *range(0x5300, 0x5400)]
+    for number, (opcode,) in zip(numbers, run(f"ioctl {number:x}" for number in numbers),
+                                 strict=True):
+        assert int(opcode) == IOCTLS.get(number, -1), hex(number)
 
 
 def _check_lbas(run, cases):

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import cdb, smqsg
+from kit import cdb, sgheader, smqsg
 from kit.adhoc import push_adhoc
 from kit.child import as_nobody, become_nobody, ended, spawn
 from kit.host import run
@@ -131,6 +131,88 @@ def test_other_ioctls_refuse_unprivileged_callers(device, access):
     assert as_nobody(work) == 0
     with SgDev(device.path) as dev:
         assert _send_command(dev.fd, cdb.plain(cdb.TEST_UNIT_READY)) == 0
+
+
+# Service actions that have an effect, and some that only report. READ BUFFER (3Ch) has modes.
+ACTING = ("9e18", "9e19", "9e1a", "9e14", "9e15", "9508", "a31f", "a300", "3c1c", "3c1a", "4d01",
+          "9f0a", "a40a", "9410", "ab01", "a91f")
+REPORTING = ("9e10", "9e12", "9500", "a30c", "3c03", "4d00", "1200")
+
+
+def _by_slot(node, access, raw):
+    with SlotFile(node, 1, flags=access) as file:
+        assert file.lend(0, Memory(PAGE)) == 0
+        return file.try_prepare([command(raw, IN, BLOCK)])[0]
+
+
+def _by_adhoc(node, access, raw):
+    area = Memory(PAGE)
+    with SlotFile(node, flags=access) as file, Ring(flags=SETUP_SQE128 | SETUP_CQE32) as ring:
+        keep = push_adhoc(ring, file.fd, raw, memory=area, length=BLOCK)
+        ring.submit()
+        result = ring.wait(1)[0][1]
+        del keep
+        return max(-result, 0)
+
+
+def _by_header(call, header):
+    def work(node, access, raw):
+        with smqsg.opened(node, flags=access) as (fd,):
+            answer = call(fd, header(raw, din=BLOCK), sgheader.Arena(16 * PAGE))
+            return getattr(answer, "error", answer)
+    return work
+
+
+WAYS = {"slot": _by_slot, "adhoc": _by_adhoc,
+        "sg_io": _by_header(sgheader.sg_io, sgheader.V3),
+        "sg_io_v4": _by_header(sgheader.sg_io, sgheader.V4),
+        "write": _by_header(sgheader.write, sgheader.V3)}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("way", WAYS)
+def test_service_actions_that_have_an_effect_need_rights(device, way):
+    """A user without privileges may send service actions that report something, from a file open
+    for reading, and none that have an effect, even if the file is open for writing."""
+    os.chmod(device.path, 0o666)
+
+    def work():
+        for access in (os.O_RDONLY, os.O_RDWR):
+            # write() needs a file that is open for writing.
+            if way == "write" and access == os.O_RDONLY:
+                continue
+            for text in (*ACTING, *REPORTING):
+                raw = bytes.fromhex(text).ljust(cdb.length(int(text[:2], 16)), b"\0")
+                expected = errno.EPERM if text in ACTING else 0
+                assert WAYS[way](device.path, access, raw) == expected, (text, access)
+        return 0
+    assert as_nobody(work) == 0
+    # With rights they reach the device.
+    assert WAYS[way](device.path, os.O_RDWR, bytes.fromhex("9e18").ljust(16, b"\0")) == 0
+
+
+# ioctls that make the mid-layer send a command or, if it does not know them, call the LLD.
+IOCTLS = {"START_UNIT": 5, "STOP_UNIT": 6, "DOORLOCK": 0x5380, "DOORUNLOCK": 0x5381,
+          "CDROMEJECT": 0x5309, "CDROMCLOSETRAY": 0x5319, "of the LLD": 0x31f}
+
+
+@pytest.mark.parametrize("name", IOCTLS)
+def test_ioctls_need_the_rights_of_their_command(device, name):
+    """START STOP UNIT and PREVENT ALLOW MEDIUM REMOVAL need rights, so do the ioctls for them."""
+    os.chmod(device.path, 0o666)
+
+    def call(access=os.O_RDWR, number=IOCTLS[name]):
+        with smqsg.opened(device.path, flags=access) as (fd,):
+            try:
+                fcntl.ioctl(fd, number, 0)
+            except OSError as error:
+                return error.errno
+            return 0
+
+    assert as_nobody(call) == as_nobody(lambda: call(os.O_RDONLY)) == errno.EPERM
+    # SCSI_IOCTL_GET_PCI, which sends no command, needs none, and a user with rights may do all.
+    assert as_nobody(lambda: call(number=0x5387)) != errno.EPERM
+    assert call() != errno.EPERM
 
 
 # Memory.
