@@ -17,7 +17,10 @@
 #include "poll.h"
 #include "sg.h"
 
-/* Adds the file to the node's list, with a reference to the device. */
+/*
+ * Adds the file to the node's list, with a reference to the device. Returns 0 or an errno: -EBUSY:
+ * the node is open, and only one file may be; -EAGAIN: the node's own queue is being destroyed.
+ */
 static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusive)
 {
 	int ret = 0;
@@ -26,6 +29,8 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	/* If the device has gone, an open need not wait until others have closed the node. */
 	if (sg->sdev && (sg->exclusive || (exclusive && !list_empty(&sg->files)))) {
 		ret = -EBUSY;
+	} else if (sg->sdev && sg->own.ends) {
+		ret = -EAGAIN;
 	} else if (!sg->sdev || scsi_device_get(sg->sdev)) {
 		ret = -ENXIO;
 	} else {
@@ -41,24 +46,34 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 	return ret;
 }
 
-/* Calls smqsg_attach(), and waits while another open file excludes this one. */
+/* Whether to wait and call smqsg_attach(), which has returned @error, again. */
+static bool smqsg_attach_later(int error, unsigned int flags)
+{
+	return error == -EAGAIN || (error == -EBUSY && !(flags & O_NONBLOCK));
+}
+
+/*
+ * Calls smqsg_attach(), and waits while another open file excludes this one. Also waits, usually
+ * for some milliseconds, while the node's own queue is being destroyed: the block layer then
+ * freezes the device's queue, and would keep block I/O out until this file's commands have ended.
+ */
 static int smqsg_attach_wait(struct smqsg_dev *sg, struct smqsg_fd *fd, unsigned int flags)
 {
 	DEFINE_WAIT_FUNC(wait, woken_wake_function);
 	int ret = smqsg_attach(sg, fd, flags & O_EXCL);
 
-	if (ret != -EBUSY || (flags & O_NONBLOCK))
+	if (!smqsg_attach_later(ret, flags))
 		return ret;
 	/* The caller's reference to the cdev keeps @sg allocated. */
 	add_wait_queue(&sg->closed, &wait);
 	for (;;) {
 		ret = smqsg_attach(sg, fd, flags & O_EXCL);
-		if (ret != -EBUSY || signal_pending(current))
+		if (!smqsg_attach_later(ret, flags) || signal_pending(current))
 			break;
 		wait_woken(&wait, TASK_INTERRUPTIBLE, MAX_SCHEDULE_TIMEOUT);
 	}
 	remove_wait_queue(&sg->closed, &wait);
-	if (ret == -EBUSY)
+	if (smqsg_attach_later(ret, flags))
 		return -ERESTARTSYS;
 	/* The errno that sg returns if the device is removed while the open waits. */
 	return ret == -ENXIO ? -ENODEV : ret;

@@ -146,9 +146,9 @@ static bool smqsg_own_share_tags(struct blk_mq_tag_set *set, struct request_queu
 /*
  * Prepares the device's queue @lower for the end of the own queue @own. If the tags are no longer
  * shared then, the block layer freezes @lower: see smqsg_own_share_tags(). So this function freezes
- * it before, for a moment: only a slow command that is sent after that would delay others. Returns
- * false if one is in flight now; else *@atomic says whether smqsg_own_counts_per_cpu() is due
- * when @own has ended. May sleep.
+ * it before, for a moment: only a slow command that is sent after that would delay others. None
+ * comes from the node, which cannot be opened then. Returns false if one is in flight now; else
+ * *@atomic says whether smqsg_own_counts_per_cpu() is due when @own has ended. May sleep.
  */
 static bool smqsg_own_may_end(struct request_queue *own, struct request_queue *lower, bool *atomic)
 {
@@ -306,6 +306,15 @@ void smqsg_own_ask(struct smqsg_fd *fd, enum smqsg_own_reason reason)
 	wait_event_killable_timeout(sg->own.made, READ_ONCE(sg->own.runs) != runs, SMQSG_OWN_WAIT);
 }
 
+/* Lets the node be opened again. */
+static void smqsg_own_ended(struct smqsg_dev *sg)
+{
+	spin_lock(&sg->lock);
+	sg->own.ends = false;
+	spin_unlock(&sg->lock);
+	wake_up_all(&sg->closed);
+}
+
 /* Frees a queue that no file uses. Waits until its last request is free. */
 static void smqsg_own_destroy(struct smqsg_dev_own *own, struct request_queue *q)
 {
@@ -334,6 +343,7 @@ static void smqsg_own_end(struct work_struct *work)
 	if (!later && list_empty(&sg->files)) {
 		q = sg->own.q;
 		sg->own.q = NULL;
+		sg->own.ends = true;
 	}
 	spin_unlock(&sg->lock);
 	if (q)
@@ -343,8 +353,10 @@ static void smqsg_own_end(struct work_struct *work)
 	if (atomic)
 		smqsg_own_counts_per_cpu(lower);
 	blk_put_queue(lower);
-	if (q)
+	if (q) {
 		blk_put_queue(q);
+		smqsg_own_ended(sg);
+	}
 out:
 	mutex_unlock(&sg->own.lock);
 	if (later)

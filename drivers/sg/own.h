@@ -51,6 +51,8 @@ enum smqsg_own_reason {
  * @mode: enum smqsg_own_mode. Written without a lock: a stale value creates a queue too many, or
  *	none until the next file asks
  * @gone: the device is being removed: no queue may be created; under @lock
+ * @ends: the queue is being destroyed, @q is NULL already: no file may be opened; under
+ *	smqsg_dev.lock
  * @create: creates the queue; only this work item does
  * @again: after how many jiffies @create runs again, because it could not create the queue; 0: it
  *	does not. Only @create writes it
@@ -67,6 +69,7 @@ struct smqsg_dev_own {
 	const struct blk_mq_ops *lower;
 	u8 mode;
 	bool gone;
+	bool ends;
 	struct delayed_work create;
 	unsigned long again;
 	unsigned int runs;

@@ -216,6 +216,38 @@ def test_slow_command_in_flight_delays_only_the_end():
         wait_for("the end of the queue", lambda: not exists(path))
 
 
+def test_slow_command_of_who_opens_the_node_meanwhile_delays_only_itself():
+    """The block layer freezes the device's queue when the tags are no longer shared: a command that
+    was sent just before delays block I/O. So nobody can open the node then. (It is left to chance
+    whether a command would come at that moment.)"""
+    block = 20000
+    with ram_host(depth=64, timeout=60) as (host_dir, host):
+        lun, = host.luns()
+        left_alone(lun)
+        path = smqsg.node(lun)
+        host_dir.arm("timeout", delay_ms=3000, first_lba=block, last_lba=block)
+
+        def send():
+            with open(smqsg.CLASS / Path(path).name / "own_queue_exists", "rb", 0) as state:
+                while os.pread(state.fileno(), 1, 0) == b"1":
+                    pass
+            with sgio.SgDev(path) as dev:
+                assert dev.cmd(cdb.blocks(cdb.READ_10, block, 1), BLOCK).good
+            return 0
+
+        for _ in range(3):
+            with SlotFile(path) as file:
+                assert file.setup(slots=COMMANDS) == 0 and exists(path)
+            pid = spawn(send)
+            with waits_on(lun.sd, path="read", ms=2500) as job:
+                under_way(lun, 50)
+                set_mode(path, "off")
+                assert job.result()["worst_us"] < 1000000 * TIME_FACTOR
+            assert ended(pid) == 0
+            set_mode(path, "auto")
+        host_dir.arm("none")
+
+
 @pytest.mark.timing
 def test_slow_command_in_flight_delays_only_the_unloading():
     """As above, when the module is unloaded: others go on using the device."""
