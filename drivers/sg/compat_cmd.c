@@ -6,7 +6,8 @@
  * process context only: by the caller, or by a work item.
  *
  * Maps the data of SG_IO and write(). If there is much data, and the device can use the caller's
- * pages directly, it transfers to and from those pages; otherwise to and from pages of this module.
+ * pages directly, it transfers to and from those pages; otherwise, or if write() would pin more
+ * than the user may lock, to and from pages of this module.
  *
  * This module's pages are first filled from the caller's memory, whatever the direction of the
  * transfer: so bytes that the device does not write keep the caller's values.
@@ -27,6 +28,7 @@
 #include "compat_cmd.h"
 #include "issue.h"
 #include "module.h"
+#include "owner.h"
 #include "place.h"
 #include "sg.h"
 
@@ -125,8 +127,25 @@ static int smqsg_pages_copy(struct smqsg_pages *pages, struct request *rq,
 	return ret;
 }
 
+/*
+ * Counts the caller's pages of a command of write() as locked memory. They stay pinned until
+ * read() fetches the result, which may be never: a program may have SMQSG_MOST_V3 such commands for
+ * each open file. Returns false if they are too many.
+ */
+static bool smqsg_pages_lock(struct smqsg_pages *pages, const struct iov_iter *iter)
+{
+	pages->locked = iov_iter_npages(iter, INT_MAX);
+	return !smqsg_lock_pages(pages->locked, &pages->owner);
+}
+
+static void smqsg_pages_unlock(struct smqsg_pages *pages)
+{
+	smqsg_unlock_pages(pages->locked, pages->owner);
+	pages->owner = NULL;
+}
+
 static int smqsg_pages_map_iter(struct smqsg_pages *pages, struct request *rq,
-				struct iov_iter *iter, bool no_memory)
+				struct iov_iter *iter, bool no_memory, bool sync)
 {
 	struct request_queue *q = rq->q;
 	int ret;
@@ -135,11 +154,14 @@ static int smqsg_pages_map_iter(struct smqsg_pages *pages, struct request *rq,
 	    iov_iter_count(iter) > (u64)queue_max_hw_sectors(q) << SECTOR_SHIFT)
 		return -EINVAL;
 	if (no_memory || !blk_rq_aligned(q, iov_iter_alignment(iter), 0) ||
-	    (queue_virt_boundary(q) && (queue_virt_boundary(q) & iov_iter_gap_alignment(iter))))
+	    (queue_virt_boundary(q) && (queue_virt_boundary(q) & iov_iter_gap_alignment(iter))) ||
+	    (!sync && !smqsg_pages_lock(pages, iter)))
 		return smqsg_pages_copy(pages, rq, iter, no_memory);
 
 	ret = blk_rq_map_user_iov(q, rq, NULL, iter, GFP_KERNEL);
 	pages->direct = !ret;
+	if (ret)
+		smqsg_pages_unlock(pages);
 	/* -EINVAL: more pieces of memory than the device takes. A copy needs fewer and may fit. */
 	return ret == -EINVAL ? smqsg_pages_copy(pages, rq, iter, false) : ret;
 }
@@ -177,7 +199,7 @@ static int smqsg_cmd_map(struct smqsg_cmd *cmd, const struct smqsg_xfer *xfer)
 		iov_iter_init(&iter, dir, fast, 1, xfer->len);
 		iov = NULL;
 	}
-	ret = smqsg_pages_map_iter(&cmd->pages, &rq, &iter, xfer->no_memory);
+	ret = smqsg_pages_map_iter(&cmd->pages, &rq, &iter, xfer->no_memory, cmd->sync);
 	kfree(iov);
 	if (!ret)
 		smqsg_data_mapped(&cmd->io->data, &rq);
@@ -199,6 +221,7 @@ static int smqsg_cmd_unmap(struct smqsg_cmd *cmd)
 	int ret = smqsg_data_unmap(&cmd->io->data);
 
 	smqsg_pages_free(&cmd->pages);
+	smqsg_pages_unlock(&cmd->pages);
 	return ret;
 }
 

@@ -17,6 +17,7 @@
 
 #include "caller.h"
 
+struct cred;
 struct fasync_struct;
 struct sg_io_v4;
 struct smqsg_fd;
@@ -94,12 +95,17 @@ struct smqsg_xfer {
  * @nr: elements of @pages
  * @order: allocation order of each of @pages
  * @direct: the device's transfer is to or from the caller's pages instead
+ * @owner: a reference to the credentials of the user whose locked memory includes these pages,
+ *	until they are unmapped; NULL if none is counted
+ * @locked: how many pages are counted
  */
 struct smqsg_pages {
 	struct page **pages;
 	unsigned int nr;
 	unsigned int order;
 	bool direct;
+	const struct cred *owner;
+	unsigned long locked;
 };
 
 enum smqsg_cmd_state {

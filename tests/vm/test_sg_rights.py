@@ -289,6 +289,37 @@ def test_buffers_stay_pinned_after_their_lender_has_ended(device):
     assert as_nobody(work) == 0
 
 
+def test_results_that_nobody_reads_pin_no_more_than_the_limit(device):
+    """Data of write() stays pinned until read() fetches the result. Beyond RLIMIT_MEMLOCK it is
+    copied, and not pinned."""
+    commands, pages = 12, 4
+    os.chmod(device.path, 0o666)
+
+    def work():
+        _limit(3 * pages)
+        arena = sgheader.Arena(PAGE * (pages + 1))
+        want = sgheader.V3(cdb.blocks(cdb.READ_10, 0, pages * PAGE // BLOCK), din=pages * PAGE,
+                           flags=sgheader.FLAG_DIRECT_IO)
+        with smqsg.opened(device.path) as (fd,):
+            for _ in range(2):
+                for _ in range(commands):
+                    assert sgheader.write(fd, want, arena) == 0
+                read = [sgheader.read(fd, want, arena) for _ in range(commands)]
+                assert not any(answer.error or answer.fields["status"] for answer in read)
+                # This one's data is copied by read().
+                assert read[-1].data == bytes(pages * PAGE)
+                direct = [answer.fields["info"] & sgheader.INFO_DIRECT for answer in read]
+                # The commands that were read first are those that were sent first.
+                assert sum(map(bool, direct)) == 3, direct
+            # A command of SG_IO, whose caller sleeps meanwhile, is not counted.
+            for _ in range(commands):
+                assert sgheader.write(fd, want, arena) == 0
+            answer = sgheader.sg_io(fd, want, arena)
+            assert answer.fields["info"] & sgheader.INFO_DIRECT
+        return 0
+    assert as_nobody(work) == 0
+
+
 class _Mapping:
     def __init__(self, path, flags):
         with open(path, "r+b") as file:
