@@ -10,6 +10,12 @@
 #include <linux/wait.h>
 #include <uapi/scsi/smq_sg.h>
 
+/*
+ * So many callers a command's end, which may be a hard interrupt, looks at. Any number may wait:
+ * the others look themselves, from time to time.
+ */
+#define SMQSG_ORDER_WAITERS	64
+
 /**
  * struct smqsg_fd_order - order of the timed batches that were submitted on a file
  * @ended: for each remainder of a division by SMQ_SG_TIMED_WINDOW the highest number of an entry
@@ -18,6 +24,7 @@
  *	end on any CPU
  * @runs: how many batches are being sent; under smqsg_dev.lock
  * @wait: callers that wait for one of the above, or for a slot of their batch
+ * @waiters: how many callers are in @wait, at most SMQSG_ORDER_WAITERS. Atomic: they run on any CPU
  *
  * Lives in the file, which a timed batch keeps open.
  */
@@ -26,6 +33,7 @@ struct smqsg_fd_order {
 	atomic_t inflight;
 	unsigned int runs;
 	wait_queue_head_t wait;
+	atomic_t waiters;
 };
 
 /**

@@ -551,26 +551,34 @@ static int smqsg_timed_wake(struct wait_queue_entry *wait, unsigned int mode, in
 	return smqsg_timed_blocked(timed) ? 0 : autoremove_wake_function(wait, mode, flags, key);
 }
 
-/*
- * Sleeps until @until, in ns from the start, or until the next entry need not wait for others, if
- * it is @due.
- */
-static void smqsg_timed_sleep(struct smqsg_timed *timed, ktime_t until, bool due)
+/* Sleeps until @until, in ns from the start. */
+static void smqsg_timed_sleep(const struct smqsg_timed *timed, ktime_t until)
 {
-	wait_queue_head_t *head = &timed->batch->fd->order.wait;
-
 	until += timed->arg.start;
-	if (!due) {
-		set_current_state(smqsg_timed_state());
-		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+	set_current_state(smqsg_timed_state());
+	schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
+}
+
+/*
+ * Sleeps until @until, or until the next entry, which is due, need not wait for others; if too many
+ * callers wait for that already, only until @until.
+ */
+static void smqsg_timed_sleep_blocked(struct smqsg_timed *timed, ktime_t until)
+{
+	struct smqsg_fd_order *order = &timed->batch->fd->order;
+
+	if (!atomic_add_unless(&order->waiters, 1, SMQSG_ORDER_WAITERS)) {
+		smqsg_timed_sleep(timed, until);
 		return;
 	}
+	until += timed->arg.start;
 	init_wait_entry(&timed->wait, 0);
 	timed->wait.func = smqsg_timed_wake;
-	prepare_to_wait(head, &timed->wait, smqsg_timed_state());
+	prepare_to_wait(&order->wait, &timed->wait, smqsg_timed_state());
 	if (smqsg_timed_blocked(timed))
 		schedule_hrtimeout(&until, HRTIMER_MODE_ABS);
-	finish_wait(head, &timed->wait);
+	finish_wait(&order->wait, &timed->wait);
+	atomic_dec(&order->waiters);
 }
 
 static void smqsg_timed_read_clock(struct smqsg_timed *timed)
@@ -606,10 +614,9 @@ static int smqsg_timed_wait(struct smqsg_timed *timed)
 		smqsg_batch_put_back(smqsg_timed_reap(timed));
 		before = timed->now;
 		if (before < due && due - before > spin) {
-			smqsg_timed_sleep(timed, min(due - spin, before + SMQSG_TIMED_SLEEP),
-					  false);
+			smqsg_timed_sleep(timed, min(due - spin, before + SMQSG_TIMED_SLEEP));
 		} else if (before >= due && before >= end_spin) {
-			smqsg_timed_sleep(timed, before + SMQSG_TIMED_BLOCKED, true);
+			smqsg_timed_sleep_blocked(timed, before + SMQSG_TIMED_BLOCKED);
 		} else {
 			cond_resched();
 			cpu_relax();

@@ -8,6 +8,7 @@ import random
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kit.child import as_nobody, ended, spawn
 from kit.host import loaded, wait_for
 from kit.memory import Memory
 from kit.numbered import numbered_blocks
+from kit.probe import calls
 from kit.slots import (BATCH_RUNS, BATCH_TIMED, BLOCK, FEATURE_TIMED, RESULT_SENSE, RUN, RUN_BUFFER,
                        RUN_LBA, Field, RunBatch, command, ioctl, read)
 from kit.slowdisk import DEPTH, opened, slow_disk, straight_disk
@@ -207,6 +209,31 @@ def test_threads_wait_for_each_other(device):
                  one.results[2]]
         for before, behind in zip(order, order[1:]):
             assert behind.issued >= before.ended
+
+
+def test_end_of_a_command_looks_at_a_bounded_number_of_callers(device):
+    """Any number of callers may wait. The end of each command looks at 64 of them; the others look
+    themselves, and none waits for ever."""
+    callers, commands, begun = 90, 40, []
+    with opened(device.path) as file, calls("smq_sg", "smqsg_timed_wake") as looks:
+        if looks() is None:
+            pytest.skip("this kernel has no kprobes")
+        batches = [Timed.of([entry(number=2, after=1, flags=NOTHING)]) for _ in range(callers)]
+
+        def wait(batch):
+            begun.append(batch)
+            batch.run(file)
+        with ThreadPoolExecutor(callers) as pool:
+            pool.map(wait, batches)
+            try:
+                wait_for("the callers", lambda: len(begun) == callers)
+                time.sleep(1)
+                before = looks()
+                assert run_timed(file, [entry(slot) for slot in range(commands)]).error == 0
+                assert 32 * commands < looks() - before <= 64 * commands
+            finally:
+                assert run_timed(file, [entry(number=1, flags=NOTHING)]).error == 0
+        assert not any(batch.error for batch in batches)
 
 
 def inflight_at_most(results):
