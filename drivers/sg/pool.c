@@ -116,12 +116,44 @@ static unsigned int smqsg_tags_hwq(const struct smqsg_dev *sg, const struct requ
 	return sg->pool.tags->set->flags & BLK_MQ_F_TAG_HCTX_SHARED ? 0 : rq->mq_hctx->queue_num;
 }
 
+/* Takes a command out of its file's list. Without the file's lock it may be freed on return. */
+static void smqsg_idle_unlist(struct smqsg_fd_pool *pool, struct smqsg_idle *idle)
+{
+	lockdep_assert_held(&pool->lock);
+	pool->listed--;
+	/* Pairs with smqsg_idle_free(). */
+	list_del_init_careful(&idle->entry);
+}
+
+/*
+ * Adds a command that keeps a request to its file's list, which the scan walks. Commands that no
+ * longer keep one stay in the list, because a command may end where the lock must not be taken.
+ * They are removed when the list has about twice as many elements as the file keeps requests.
+ */
+static void smqsg_idle_list(struct smqsg_fd_pool *pool, struct smqsg_idle *idle)
+{
+	struct smqsg_idle *each, *next;
+
+	spin_lock(&pool->lock);
+	if (pool->listed >= 2 * atomic_read(&pool->used)) {
+		list_for_each_entry_safe(each, next, &pool->idle, entry)
+			if (!READ_ONCE(each->keeps))
+				smqsg_idle_unlist(pool, each);
+	}
+	WRITE_ONCE(idle->keeps, true);
+	if (list_empty(&idle->entry)) {
+		list_add(&idle->entry, &pool->idle);
+		pool->listed++;
+	}
+	spin_unlock(&pool->lock);
+}
+
 /* Lets a command keep the request that it has just allocated, if not too many are kept already. */
 static void smqsg_idle_enter(struct smqsg_idle *idle, struct smqsg_fd *fd, struct request *rq)
 {
 	struct smqsg_dev *sg = fd->sg;
 
-	idle->keeps = false;
+	WRITE_ONCE(idle->keeps, false);
 	if (atomic_read(&fd->pool.used) >= (int)READ_ONCE(fd->pool.limit) ||
 	    !smqsg_tags_count(sg, smqsg_tags_hwq(sg, rq))) {
 		smqsg_pool_scan_soon(sg);
@@ -129,15 +161,10 @@ static void smqsg_idle_enter(struct smqsg_idle *idle, struct smqsg_fd *fd, struc
 	}
 	atomic_inc(&fd->pool.used);
 	smqsg_pool_scan_soon(sg);
-	idle->keeps = true;
 	idle->cpu = raw_smp_processor_id();
 	WRITE_ONCE(idle->hctx, rq->mq_hctx);
 	WRITE_ONCE(idle->tag_sleepers, &rq->mq_hctx->tags->bitmap_tags.ws_active);
-	if (!list_empty(&idle->entry))
-		return;
-	spin_lock(&fd->pool.lock);
-	list_add(&idle->entry, &fd->pool.idle);
-	spin_unlock(&fd->pool.lock);
+	smqsg_idle_list(&fd->pool, idle);
 }
 
 /**
@@ -179,7 +206,7 @@ void smqsg_idle_forget(struct smqsg_idle *idle, struct smqsg_fd *fd, struct requ
 {
 	if (!idle->keeps)
 		return;
-	idle->keeps = false;
+	WRITE_ONCE(idle->keeps, false);
 	smqsg_idle_uncount(fd, rq);
 }
 
@@ -207,10 +234,12 @@ void smqsg_idle_free(struct smqsg_idle *idle, struct smqsg_fd *fd)
 {
 	struct request *rq;
 
-	if (list_empty(&idle->entry))
+	/* Pairs with smqsg_idle_unlist(): then the scan no longer accesses the command. */
+	if (list_empty_careful(&idle->entry))
 		return;
 	spin_lock(&fd->pool.lock);
-	list_del_init(&idle->entry);
+	if (!list_empty(&idle->entry))
+		smqsg_idle_unlist(&fd->pool, idle);
 	spin_unlock(&fd->pool.lock);
 	rq = xchg(&idle->rq, NULL);
 	if (rq)
@@ -233,18 +262,21 @@ static bool smqsg_idle_must_return(const struct smqsg_idle *idle, struct request
 /* Gives back a file's idle requests: all, or those that are wanted or not used. */
 static void smqsg_pool_collect(struct smqsg_fd *fd, bool all)
 {
-	struct smqsg_idle *idle;
+	struct smqsg_idle *idle, *next;
 
 	spin_lock(&fd->pool.lock);
-	list_for_each_entry(idle, &fd->pool.idle, entry) {
+	list_for_each_entry_safe(idle, next, &fd->pool.idle, entry) {
 		/* Pairs with smqsg_idle_keep(): the request is seen as its last run left it. */
 		struct request *rq = smp_load_acquire(&idle->rq);
 
 		if (!rq || (!all && !smqsg_idle_must_return(idle, rq)))
 			continue;
 		rq = xchg(&idle->rq, NULL);
-		if (rq)
-			smqsg_idle_drop(fd, rq);
+		if (!rq)
+			continue;
+		/* If its next run has begun, that waits for the lock before it keeps a request. */
+		smqsg_idle_unlist(&fd->pool, idle);
+		smqsg_idle_drop(fd, rq);
 	}
 	spin_unlock(&fd->pool.lock);
 }

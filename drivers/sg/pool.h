@@ -30,13 +30,13 @@ struct smqsg_tags;
  * @cpu: the CPU on which the request was allocated. Only this CPU uses it again: on another one it
  *	would still go to this CPU's hctx
  * @keeps: the command's present request may be kept, and counts in smqsg_fd_pool.used and in
- *	smqsg_tags.used. Belongs to the context that runs the command. A request in @rq always
- *	counts: whoever takes it out to free it does not need @keeps, which the next run may be
- *	writing already
+ *	smqsg_tags.used. Belongs to the context that runs the command, which sets it with
+ *	smqsg_fd_pool.lock held. A request in @rq always counts: whoever takes it out to free it
+ *	does not need @keeps, which the next run may be writing already
  * @hctx: the request's hctx. The scan reads it, with a reference to the queue, while @rq may be
  *	freed and used by another queue
  * @tag_sleepers: counter of the tasks that sleep for a tag of @hctx
- * @entry: in smqsg_fd_pool.idle, from the first request that may be kept until the command is freed
+ * @entry: in smqsg_fd_pool.idle while the command keeps a request
  *
  * Lives in struct smqsg_io.
  */
@@ -70,9 +70,10 @@ struct smqsg_dev_pool {
  * @used: how many requests the file keeps, idle or in flight. Atomic: commands begin and end on any
  *	CPU
  * @limit: the most that it may keep; written under smqsg_dev.lock
- * @lock: protects @idle. Taken in process context only, by commands that keep a request for the
- *	first time, and by the scan
- * @idle: commands that keep or have kept a request, by struct smqsg_idle.entry
+ * @lock: protects @idle and @listed. Taken in process context only, by commands that begin to keep
+ *	a request, and by the scan
+ * @idle: commands that keep a request, or have kept one until recently, by struct smqsg_idle.entry
+ * @listed: elements of @idle, about twice @used at most
  * @scan: when the scan next looks at all of them; under smqsg_dev.lock
  *
  * Lives in the file.
@@ -82,6 +83,7 @@ struct smqsg_fd_pool {
 	unsigned int limit;
 	spinlock_t lock; /* see above */
 	struct list_head idle;
+	unsigned int listed;
 	struct smq_kept_scan scan;
 };
 
@@ -123,6 +125,7 @@ static __always_inline struct request *smqsg_idle_take(struct smqsg_idle *idle,
 	 */
 	if (unlikely(idle->cpu != raw_smp_processor_id() || atomic_read(&rq->ref) != 1 ||
 		     ((rq->cmd_flags ^ opf) & REQ_POLLED))) {
+		WRITE_ONCE(idle->keeps, false);
 		smqsg_idle_drop(fd, rq);
 		return NULL;
 	}

@@ -127,6 +127,7 @@ static bool explore_needs_no_step(const void *at)
 #define smq_straight_needs_mid_layer(scmd, sdev)	((scmd)->result)
 #define smq_straight_run_others(sdev)	((void)0)
 #define spin_lock_init(lock)		((void)(lock))
+#define list_del_init_careful(entry)	list_del_init(entry)
 #define scsi_target(sdev)		(&(struct scsi_target){ false })
 #define smqsg_wq			0
 #define smqsg_send_wq			1
@@ -745,9 +746,11 @@ static void begin(void)
 static int end_pool(struct smqsg_fd *fd, int kept[HWQS])
 {
 	struct smqsg_idle *idle;
+	unsigned int listed = 0;
 	int count = 0;
 
 	list_for_each_entry(idle, &fd->pool.idle, entry) {
+		listed++;
 		if (!idle->rq)
 			continue;
 		EXPLORE_EXPECT(world.allocated[tag_number(idle->rq)]);
@@ -755,6 +758,7 @@ static int end_pool(struct smqsg_fd *fd, int kept[HWQS])
 		count++;
 	}
 	EXPLORE_EXPECT(count == fd->pool.used.counter);
+	EXPLORE_EXPECT(listed == fd->pool.listed);
 	return count;
 }
 

@@ -39,7 +39,8 @@ WORLD = World("sg", types={
     POOL: ["smqsg_idle_take", "smqsg_idle_keep"],
     "include/smq/kept.h": ["smq_kept_scan_due"],
     POOL_C: ["smqsg_pool_scan_later", "smqsg_pool_scan_soon", "smqsg_pool_set_limits",
-             "smqsg_tags_count", "smqsg_tags_hwq", "smqsg_idle_enter", "smqsg_idle_new",
+             "smqsg_tags_count", "smqsg_tags_hwq", "smqsg_idle_unlist", "smqsg_idle_list",
+             "smqsg_idle_enter", "smqsg_idle_new",
              "smqsg_idle_uncount", "smqsg_idle_forget", "smqsg_idle_drop",
              "smqsg_idle_must_return", "smqsg_pool_collect",
              "smqsg_pool_scan_file", "smqsg_pool_give_back",
@@ -84,6 +85,7 @@ WORLD = World("sg", types={
     ("tags=1 r1 r1 cancel=1", 20000),
     ("own=1 depth=2 r2 r2 allocs=2", 10000),
     ("own=1 depth=2 r2 r1 bad=1 allocs=3", 20000),
+    ("own=1 depth=2 r3 r1 bad=3 allocs=4", 20000),      # the list has commands without a request
     ("own=1 depth=2 r3 migrate=1", 100),
     ("own=1 depth=2 tags=2 r2 collect", 500),
     ("own=1 depth=2 tags=2 r3 scan idle=1 migrate=1", 10000),
@@ -122,6 +124,20 @@ idle->cpu != raw_smp_processor_id() ||
 """, """
         WRITE_ONCE(idle->rq, NULL);
 """, "own=1 depth=2 tags=2 r2 collect", ""),
+    "a command in flight is taken out of the list": (POOL_C, """
+        if (!rq)
+            continue;
+        /* If its next run has begun, that waits for the lock before it keeps a request. */
+        smqsg_idle_unlist(&fd->pool, idle);
+        smqsg_idle_drop(fd, rq);
+""", """
+        smqsg_idle_unlist(&fd->pool, idle);
+        if (rq)
+            smqsg_idle_drop(fd, rq);
+""", "own=1 depth=2 tags=2 r2 collect", USED),
+    "the list still counts a command that has left it": (POOL_C, """
+    pool->listed--;
+""", "", "own=1 depth=2 tags=2 r2 collect", "fd->pool.listed"),
     "a command that fails still counts its request": (ISSUE_H, """
         smqsg_idle_forget(&io->idle, fd, rq);
         ret = RQ_END_IO_FREE;
