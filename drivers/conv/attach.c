@@ -20,17 +20,12 @@
 
 /* How long attach and detach wait until a LUN has no command in flight, in jiffies. */
 #define CONV_FREEZE_TIMEOUT	(20 * HZ)
-/* How often the numbers of commands in flight are compared, in jiffies. */
-#define CONV_CHECK		HZ
-/* After how many differences in a row there is a message. */
-#define CONV_DIFFERS		5
 
 static DEFINE_MUTEX(conv_attached_lock);	/* nests inside a host's scan_mutex */
 static atomic_t conv_attach_ending;		/* hosts that are being detached by their removal */
 /* Serialises attach and detach. A host's scan_mutex nests inside. */
 static DEFINE_MUTEX(conv_attach_lock);
 static struct tracepoint *conv_done_tp;	/* scsi_dispatch_cmd_done */
-static struct workqueue_struct *conv_attach_wq;
 
 static void conv_find_tp(struct tracepoint *tp, void *unused)
 {
@@ -118,21 +113,6 @@ static void conv_attach_set_template(struct Scsi_Host *shost, const struct scsi_
 	smp_store_release(&shost->hostt, (void *)sht);
 }
 
-/* Compares once a second what the layer and the mid-layer count as in flight. */
-static void conv_attach_check(struct work_struct *work)
-{
-	struct conv_attach *at = container_of(to_delayed_work(work), struct conv_attach, check);
-	int differs = smq_attached_check(at->smq) - scsi_host_busy(at->shost);
-
-	/* The two counts are not made at the same moment: only one that stays means something. */
-	at->times = differs && differs == at->differs ? at->times + 1 : 0;
-	at->differs = differs;
-	if (at->times == CONV_DIFFERS)
-		pr_warn("host%u: the layer counts %d commands in flight more than the mid-layer\n",
-			at->shost->host_no, differs);
-	queue_delayed_work(conv_attach_wq, &at->check, CONV_CHECK);
-}
-
 /* Waits until a host is not in recovery. Returns false if the recovery does not end. */
 static bool conv_attach_recovered(struct Scsi_Host *shost)
 {
@@ -187,7 +167,7 @@ static void conv_attach_unlist(struct conv_attach *at)
  */
 static void conv_attach_finish(struct conv_attach *at, bool gone)
 {
-	smq_attached_end(at->smq, gone);
+	smq_attached_end(at->smq);
 	cancel_delayed_work_sync(&at->check);
 	/* Otherwise the template was exchanged while the host was not in recovery. */
 	if (gone && !conv_attach_recovered(at->shost)) {
@@ -389,10 +369,8 @@ static struct conv_attach *conv_attach_begin(struct Scsi_Host *shost, const char
 		conv_attach_set_template(shost, &at->sht);
 	}
 	conv_unfreeze(&frozen);
-	if (!err) {
-		queue_delayed_work(conv_attach_wq, &at->check, CONV_CHECK);
+	if (!err)
 		return at;
-	}
 
 free_host:
 	smq_attached_free(at->smq);

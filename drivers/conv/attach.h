@@ -21,9 +21,7 @@
  * @gone: the host has its own template again. Set under the host's scan_mutex
  * @lld: the description of the host's driver for the layer
  * @lun_gone: called when a LUN has been removed, under the host's scan_mutex
- * @check: compares once a second what the layer and the mid-layer count as in flight
- * @differs: the difference that @check found last
- * @times: how often in a row it found the same difference
+ * @check: finds late commands that have ended, once a second while the host has any
  * @lock: held while the layer's attributes are shown or hidden; nests inside scan_mutex
  * @refs: one for the host, dropped when the attachment ends, and one for each function that works
  *	on the attachment without scan_mutex
@@ -42,8 +40,6 @@ struct conv_attach {
 	struct smq_lld lld;
 	void (*lun_gone)(struct conv_attach *at, struct scsi_device *sdev);
 	struct delayed_work check;
-	int differs;
-	unsigned int times;
 	struct mutex lock;	/* see @lock above */
 	refcount_t refs;
 };
@@ -58,9 +54,11 @@ void conv_attach_exit(void);
 /* attach_queue.c */
 extern struct list_head conv_attached;
 extern struct srcu_struct conv_attach_srcu;
+extern struct workqueue_struct *conv_attach_wq;
 extern const struct smq_template conv_attach_tmpl;
 enum smq_status conv_attach_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd);
 bool conv_is_attached(const struct Scsi_Host *shost);
+void conv_attach_check(struct work_struct *work);
 void conv_attach_fill(struct conv_attach *at);
 void conv_attach_done(void *data, struct scsi_cmnd *scmd);
 

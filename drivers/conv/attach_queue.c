@@ -12,6 +12,9 @@
 DEFINE_SRCU(conv_attach_srcu);
 /* All attached hosts; changed by attach.c, read under RCU or conv_attach_srcu. */
 LIST_HEAD(conv_attached);
+struct workqueue_struct *conv_attach_wq;
+/* How often the late commands of a host are checked, in jiffies. */
+#define CONV_ATTACH_CHECK	HZ
 
 static smq_qc_t conv_attach_queuecommand(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
 
@@ -250,17 +253,32 @@ static void conv_attach_commit_rqs(struct Scsi_Host *shost, u16 queue)
 	at->orig->commit_rqs(shost, queue);
 }
 
+/* Work item of an attachment. It is canceled when the host has no commands any more. */
+void conv_attach_check(struct work_struct *work)
+{
+	struct conv_attach *at = container_of(to_delayed_work(work), struct conv_attach, check);
+
+	if (smq_attached_check(at->smq))
+		queue_delayed_work(conv_attach_wq, &at->check, CONV_ATTACH_CHECK);
+}
+
 static smq_timeout_t conv_attach_timed_out(struct scsi_cmnd *scmd)
 {
 	smq_timeout_t ret = SCSI_EH_NOT_HANDLED;
 	struct conv_attach *at;
+	struct smq_cmd *cmd;
 
 	rcu_read_lock();
 	at = conv_attach_of(scmd->device->host);
-	if (smq_attached_timed_out(conv_attach_cmd(at, scmd)))
+	cmd = conv_attach_cmd(at, scmd);
+	if (smq_attached_timed_out(cmd))
 		ret = SCSI_EH_RESET_TIMER;
-	else if (at->orig->eh_timed_out)
+	else if (at->orig->eh_timed_out && atomic_read(&cmd->state) != SMQ_FREE)
 		ret = at->orig->eh_timed_out(scmd);
+	if (ret == SCSI_EH_NOT_HANDLED) {
+		smq_attached_late(cmd);
+		queue_delayed_work(conv_attach_wq, &at->check, CONV_ATTACH_CHECK);
+	}
 	rcu_read_unlock();
 	return ret;
 }

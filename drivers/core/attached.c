@@ -3,7 +3,6 @@
  * Attached hosts: the layer's part of a host of another driver lies beside the host. See
  * <smq/attached.h>.
  */
-#include <linux/delay.h>
 #include <linux/export.h>
 #include <linux/kobject.h>
 #include <linux/mm.h>
@@ -27,9 +26,10 @@ struct smq_attached_lun {
 	int told;
 };
 
-/* How long the end of an attachment waits for commands to be accounted for: 10 s, by 20 ms. */
-#define SMQ_ATTACHED_STEP	20
-#define SMQ_ATTACHED_WAIT	500
+static unsigned int smq_attached_nr(const struct smq_host *host)
+{
+	return host->nr_hwqs * host->attached->tags;
+}
 
 bool smq_host_is_own(const struct Scsi_Host *shost)
 {
@@ -106,6 +106,46 @@ static void smq_attached_free_lun(struct smq_host *host, struct smq_lun_core *lu
 	kfree(container_of(lun, struct smq_attached_lun, core));
 }
 
+/* Ends the layer's part of a command that ended unseen. Context: late_lock. */
+static void smq_attached_settle(struct smq_cmd *cmd)
+{
+	smq_cmd_forget(cmd);
+	atomic_inc(&cmd->hwq->host->attached->unseen);
+	/* Release: whoever uses the tag again writes to the command after this. */
+	atomic_set_release(&cmd->state, SMQ_FREE);
+}
+
+/* The caller becomes the owner of a late command, unless the LLD completes it at this moment. */
+static bool smq_attached_own_late(struct smq_cmd *cmd)
+{
+	lockdep_assert_held(&cmd->hwq->host->attached->late_lock);
+	return atomic_cmpxchg(&cmd->state, SMQ_LATE, SMQ_SETTLED) == SMQ_LATE;
+}
+
+/*
+ * Settles the late commands of a LUN that has no command left: their @seen and @lun must not be
+ * used after this.
+ */
+static void smq_attached_settle_lun(struct smq_host *host, const struct smq_lun_core *lun)
+{
+	struct smq_attached *attached = host->attached;
+	unsigned int i;
+
+	for (i = 0; i < smq_attached_nr(host); i++) {
+		struct smq_cmd *cmd = &attached->cmds[i].cmd;
+
+		/* Acquire: the CPU that settled it no longer uses the LUN. */
+		if (atomic_read_acquire(&cmd->state) == SMQ_FREE)
+			continue;
+		spin_lock_irq(&attached->late_lock);
+		/* @lun is set if a policy has seen the command. */
+		if (atomic_read(&cmd->state) == SMQ_LATE && cmd->seen &&
+		    cmd->lun == lun && smq_attached_own_late(cmd))
+			smq_attached_settle(cmd);
+		spin_unlock_irq(&attached->late_lock);
+	}
+}
+
 void smq_attached_remove_lun(struct smq_host *host, struct scsi_device *sdev)
 {
 	struct smq_attached *attached = host->attached;
@@ -117,8 +157,10 @@ void smq_attached_remove_lun(struct smq_host *host, struct scsi_device *sdev)
 	if (lun)
 		hash_del_rcu(&lun->attached);
 	mutex_unlock(&attached->lock);
-	if (lun)
+	if (lun) {
+		smq_attached_settle_lun(host, lun);
 		smq_attached_free_lun(host, lun);
+	}
 	mutex_unlock(&host->core->choice.lock);
 }
 EXPORT_SYMBOL_GPL(smq_attached_remove_lun);
@@ -137,11 +179,6 @@ static void smq_attached_free_luns(struct smq_host *host)
 	mutex_unlock(&host->core->choice.lock);
 }
 
-static unsigned int smq_attached_nr(const struct smq_host *host)
-{
-	return host->nr_hwqs * host->attached->tags;
-}
-
 static int smq_attached_init(struct smq_host *host)
 {
 	struct smq_attached *attached = &host->core->attached;
@@ -149,6 +186,7 @@ static int smq_attached_init(struct smq_host *host)
 
 	host->attached = attached;
 	mutex_init(&attached->lock);
+	spin_lock_init(&attached->late_lock);
 	hash_init(attached->luns);
 	INIT_LIST_HEAD(&attached->node);
 	attached->tags = host->shost->tag_set.queue_depth;
@@ -266,16 +304,14 @@ void smq_attached_drain(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_attached_drain);
 
-void smq_attached_end(struct smq_host *host, bool gone)
+void smq_attached_end(struct smq_host *host)
 {
-	unsigned int i, left = SMQ_ATTACHED_WAIT;
+	struct smq_attached *attached = host->attached;
+	unsigned int i;
 
-	while ((gone ? smq_hold_sum(host) : smq_attached_check(host)) && left--)
-		msleep(SMQ_ATTACHED_STEP);
-	/* The queues are frozen or gone: a command that still counts has ended unseen. */
-	WARN_ONCE(left == UINT_MAX, "smq: a command of an attached host did not end");
+	WARN_ONCE(smq_hold_sum(host), "smq: an attached host without commands holds some");
 	for (i = 0; i < smq_attached_nr(host); i++)
-		smq_attached_taken(&host->attached->cmds[i].cmd);
+		smq_attached_used_again(&attached->cmds[i].cmd);
 }
 EXPORT_SYMBOL_GPL(smq_attached_end);
 
@@ -305,23 +341,43 @@ void smq_attached_seen_done(struct smq_cmd *cmd)
 }
 EXPORT_SYMBOL_GPL(smq_attached_seen_done);
 
-bool smq_attached_taken(struct smq_cmd *cmd)
+void smq_attached_done_late(struct smq_cmd *cmd, const struct scsi_cmnd *scmd)
 {
-	if (!smq_cmd_own(cmd) && !smq_fault_take_back(cmd))
-		return false;
-	smq_cmd_taken(cmd);
-	return true;
+	/*
+	 * If the mid-layer ends a command without queuecommand, the tag's last command may still be
+	 * the layer's.
+	 */
+	if (cmd->scmd == scmd && atomic_cmpxchg(&cmd->state, SMQ_LATE, SMQ_FREE) == SMQ_LATE)
+		smq_attached_seen_done(cmd);
+}
+EXPORT_SYMBOL_GPL(smq_attached_done_late);
+
+void smq_attached_taken(struct smq_cmd *cmd)
+{
+	struct smq_attached *attached = cmd->hwq->host->attached;
+	unsigned long flags;
+
+	spin_lock_irqsave(&attached->late_lock, flags);
+	if (smq_attached_own_late(cmd)) {
+		smq_cmd_taken(cmd);
+		atomic_set_release(&cmd->state, SMQ_FREE);
+	}
+	spin_unlock_irqrestore(&attached->late_lock, flags);
 }
 EXPORT_SYMBOL_GPL(smq_attached_taken);
 
 void smq_attached_used_again(struct smq_cmd *cmd)
 {
-	while (atomic_read_acquire(&cmd->state) != SMQ_FREE) {
-		if (smq_attached_taken(cmd))
-			atomic_inc(&cmd->hwq->host->attached->unseen);
-		else
-			cpu_relax();
-	}
+	struct smq_attached *attached = cmd->hwq->host->attached;
+	unsigned long flags;
+
+	if (atomic_read_acquire(&cmd->state) == SMQ_FREE)
+		return;
+	/* Waits for the CPU that settles the command, if one does. */
+	spin_lock_irqsave(&attached->late_lock, flags);
+	if (atomic_read(&cmd->state) != SMQ_FREE)
+		smq_attached_settle(cmd);
+	spin_unlock_irqrestore(&attached->late_lock, flags);
 }
 EXPORT_SYMBOL_GPL(smq_attached_used_again);
 
@@ -333,11 +389,17 @@ bool smq_attached_abort(struct smq_cmd *cmd)
 	/* As in smq_abort_cmd(): wait for a queuecommand that is under way. */
 	synchronize_rcu();
 	rcu_read_lock();
-	ours = smq_hold_take_back(cmd, SMQ_FREE) || smq_fault_take_back(cmd);
+	ours = smq_hold_take_back(cmd, SMQ_FREE);
 	rcu_read_unlock();
 	if (ours)
 		smq_cmd_taken(cmd);
-	return ours;
+	/*
+	 * If fault injection withheld the command, it ended for the layer when its timer expired. A
+	 * command that the LLD has completed is not aborted. The error handler also aborts commands
+	 * of its own, which pass by the layer.
+	 */
+	return ours || (atomic_read(&cmd->state) == SMQ_FREE &&
+			cmd->scmd->submitter == SUBMITTED_BY_BLOCK_LAYER);
 }
 EXPORT_SYMBOL_GPL(smq_attached_abort);
 
@@ -346,9 +408,28 @@ bool smq_attached_timed_out(struct smq_cmd *cmd)
 	if (smq_hold_timed_out(cmd))
 		return true;
 	atomic_inc(&cmd->hwq->host->core->eh.timeouts);
+	if (smq_fault_take_back(cmd))
+		smq_cmd_taken(cmd);
 	return false;
 }
 EXPORT_SYMBOL_GPL(smq_attached_timed_out);
+
+void smq_attached_late(struct smq_cmd *cmd)
+{
+	struct smq_attached *attached = cmd->hwq->host->attached;
+	unsigned long flags;
+
+	/*
+	 * A check that begins after this finds that the mid-layer has the command in flight. One
+	 * that has begun may have looked for such commands already.
+	 */
+	spin_lock_irqsave(&attached->late_lock, flags);
+	container_of(cmd, struct smq_attached_cmd, cmd)->seen_in = attached->checks;
+	/* Fully ordered: whoever sees SMQ_LATE sees what the submitter wrote. */
+	atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_LATE);
+	spin_unlock_irqrestore(&attached->late_lock, flags);
+}
+EXPORT_SYMBOL_GPL(smq_attached_late);
 
 static bool smq_attached_reset_may(struct smq_host *host, enum smq_attached_step step)
 {
@@ -393,62 +474,55 @@ void smq_attached_reset_end(struct smq_host *host)
 }
 EXPORT_SYMBOL_GPL(smq_attached_reset_end);
 
-/*
- * Whether the mid-layer still has a command of @cmd in flight. The array of requests is the block
- * layer's: it has the last request that used the tag, which is not freed before
- * smq_attached_remove_lun() was called for its LUN.
- */
-static bool smq_attached_in_flight(struct smq_host *host, struct smq_cmd *cmd, unsigned int i)
+/* Marks a command that the mid-layer has in flight. The block layer has referenced the request. */
+static bool smq_attached_see(struct request *rq, void *data)
 {
-	const unsigned int tags = host->attached->tags;
-	struct request *rq = blk_mq_tag_to_rq(host->shost->tag_set.tags[i / tags], i % tags);
+	const struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct smq_host *host = data;
+	struct smq_cmd *cmd = smq_rq_to_cmd(host, rq);
 
-	lockdep_assert_held(&host->attached->lock);
-	return rq && blk_mq_rq_to_pdu(rq) == READ_ONCE(cmd->scmd) &&
-	       test_bit(SCMD_STATE_INFLIGHT, &((struct scsi_cmnd *)blk_mq_rq_to_pdu(rq))->state);
+	spin_lock_irq(&host->attached->late_lock);
+	/* data_race: a command that begins now is not late. */
+	if (data_race(cmd->scmd) == scmd && test_bit(SCMD_STATE_INFLIGHT, &scmd->state))
+		container_of(cmd, struct smq_attached_cmd, cmd)->seen_in = host->attached->checks;
+	spin_unlock_irq(&host->attached->late_lock);
+	return true;
 }
 
 /*
- * Checks a command that the LLD has. The mid-layer sets SCMD_STATE_INFLIGHT before
- * queuecommand and clears it when the command ends or is requeued. So a command without it has
- * ended, unless the tag is being used again: smq_attached_begin() waits while the state is
- * SMQ_CHECKED. If the LLD completes the command meanwhile, the next check finds that.
+ * The mid-layer sets SCMD_STATE_INFLIGHT before queuecommand, and clears it when the command ends
+ * or is requeued. So a late command without it has ended, or its tag is being used again, for which
+ * smq_attached_used_again() waits.
  */
-static bool smq_attached_check_one(struct smq_host *host, struct smq_cmd *cmd, unsigned int i)
+static bool smq_attached_check_one(struct smq_host *host, struct smq_attached_cmd *at)
 {
-	int state = atomic_read(&cmd->state);
+	struct smq_attached *attached = host->attached;
+	bool late;
 
-	if (state == SMQ_HELD || state == SMQ_RETURNING)
-		return true;
-	if (state != SMQ_OWNED && state != SMQ_WITHHELD)
+	if (atomic_read_acquire(&at->cmd.state) != SMQ_LATE)
 		return false;
-	if (smq_attached_in_flight(host, cmd, i))
-		return true;
-	/*
-	 * A withheld command that error handling has ended is counted when its tag is used again.
-	 */
-	if (state == SMQ_WITHHELD)
-		return false;
-	if (atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_CHECKED) != SMQ_OWNED)
-		return true;
-	if (smq_attached_in_flight(host, cmd, i)) {
-		atomic_set(&cmd->state, SMQ_OWNED);
-		return true;
-	}
-	smq_cmd_taken(cmd);
-	atomic_inc(&host->attached->unseen);
-	atomic_set_release(&cmd->state, SMQ_FREE);
-	return false;
+	spin_lock_irq(&attached->late_lock);
+	late = at->seen_in == attached->checks;
+	if (!late && smq_attached_own_late(&at->cmd))
+		smq_attached_settle(&at->cmd);
+	spin_unlock_irq(&attached->late_lock);
+	return late;
 }
 
-unsigned int smq_attached_check(struct smq_host *host)
+bool smq_attached_check(struct smq_host *host)
 {
-	unsigned int i, inflight = 0;
+	struct smq_attached *attached = host->attached;
+	bool late = false;
+	unsigned int i;
 
-	mutex_lock(&host->attached->lock);
+	mutex_lock(&attached->lock);
+	spin_lock_irq(&attached->late_lock);
+	attached->checks++;
+	spin_unlock_irq(&attached->late_lock);
+	blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_attached_see, host);
 	for (i = 0; i < smq_attached_nr(host); i++)
-		inflight += smq_attached_check_one(host, &host->attached->cmds[i].cmd, i);
-	mutex_unlock(&host->attached->lock);
-	return inflight;
+		late |= smq_attached_check_one(host, &attached->cmds[i]);
+	mutex_unlock(&attached->lock);
+	return late;
 }
 EXPORT_SYMBOL_GPL(smq_attached_check);

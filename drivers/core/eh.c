@@ -42,8 +42,11 @@ smq_timeout_t smq_eh_timed_out(struct scsi_cmnd *scmd)
 }
 EXPORT_SYMBOL_GPL(smq_eh_timed_out);
 
-/* Ends the layer's part of a command that error handling has taken. */
-void smq_cmd_taken(struct smq_cmd *cmd)
+/*
+ * Ends the layer's part of a command that error handling has taken. The command may have ended for
+ * the mid-layer, so this uses none of the mid-layer's part of it.
+ */
+void smq_cmd_forget(struct smq_cmd *cmd)
 {
 	if (cmd->fault)
 		smq_fault_forget(cmd);
@@ -56,6 +59,12 @@ void smq_cmd_taken(struct smq_cmd *cmd)
 	}
 	this_cpu_inc(cmd->hwq->stats->done);
 	this_cpu_inc(cmd->hwq->stats->errors);
+}
+
+/* As smq_cmd_forget(), for a command that the mid-layer ends after the call. */
+void smq_cmd_taken(struct smq_cmd *cmd)
+{
+	smq_cmd_forget(cmd);
 	trace_smq_taken(cmd);
 }
 

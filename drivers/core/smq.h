@@ -28,6 +28,7 @@ void smq_attached_list(struct smq_attached *attached);
 void smq_attached_unlist(struct smq_attached *attached);
 
 /* eh.c */
+void smq_cmd_forget(struct smq_cmd *cmd);
 void smq_cmd_taken(struct smq_cmd *cmd);
 
 /* policy_path.c */

@@ -8,8 +8,9 @@
  *
  * Differences from the layer's own hosts: the layer never completes a command that the LLD has, and
  * cannot hold one again after TASK SET FULL. It learns from smq_attached_done() that a command has
- * ended, or from smq_attached_check() for one that error handling ended. The host advertises no
- * more than it did before, so a policy that holds commands gets a smaller inner depth instead.
+ * ended. A command whose timer has expired may end without that: smq_attached_check() finds it. The
+ * host advertises no more than it did before, so a policy that holds commands gets a smaller inner
+ * depth instead.
  */
 #ifndef SMQ_ATTACHED_H
 #define SMQ_ATTACHED_H
@@ -57,13 +58,13 @@ void smq_attached_hide(struct smq_host *host);
 void smq_attached_drain(struct smq_host *host);
 
 /**
- * smq_attached_end() - waits until the layer has no command of a host
- * @host: the layer's part, hidden and drained; the host has its own template again
- * @gone: the host has no LUN left: what the layer still counts as in flight has ended
+ * smq_attached_end() - ends the layer's part of commands that ended unseen
+ * @host: the layer's part, hidden and drained. All commands have ended, and the host has its own
+ *	template again
  *
  * Context: may sleep.
  */
-void smq_attached_end(struct smq_host *host, bool gone);
+void smq_attached_end(struct smq_host *host);
 
 /**
  * smq_attached_stop() - ends the layer's work for a host that has no commands
@@ -94,7 +95,7 @@ int smq_attached_add_lun(struct smq_host *host, struct scsi_device *sdev);
 /**
  * smq_attached_remove_lun() - frees the layer's part of a LUN
  * @host: the layer's part of the host
- * @sdev: the LUN; its request queue has ended all commands but is not freed
+ * @sdev: the LUN; all its commands have ended. Those that ended unseen end for the layer, too
  *
  * Context: may sleep.
  */
@@ -128,20 +129,27 @@ void smq_attached_depth(struct smq_cmd *cmd);
 void smq_attached_seen_done(struct smq_cmd *cmd);
 
 /**
- * smq_attached_taken() - ends a command that error handling has taken from the LLD, if the layer
- *	still counts it as in flight
- * @cmd: the command
+ * smq_attached_done_late() - as smq_attached_done(), for a command whose timer has expired
+ * @cmd: the command of the tag
+ * @scmd: the command that the mid-layer ends after the call
  *
  * Context: any.
- * Return: whether it was in flight or withheld.
  */
-bool smq_attached_taken(struct smq_cmd *cmd);
+void smq_attached_done_late(struct smq_cmd *cmd, const struct scsi_cmnd *scmd);
 
 /**
- * smq_attached_used_again() - as smq_attached_taken(), for a command that ended unseen
+ * smq_attached_taken() - ends a late command that error handling has taken from the LLD
+ * @cmd: the command; error handling ends it after the call
+ *
+ * Context: any.
+ */
+void smq_attached_taken(struct smq_cmd *cmd);
+
+/**
+ * smq_attached_used_again() - ends the layer's part of a command that ended unseen
  * @cmd: the mid-layer uses its tag again
  *
- * Waits while smq_attached_check() looks at the command. Context: any.
+ * Context: any.
  */
 void smq_attached_used_again(struct smq_cmd *cmd);
 
@@ -150,8 +158,7 @@ void smq_attached_used_again(struct smq_cmd *cmd);
  * @cmd: its timer has expired, and the mid-layer has marked it
  *
  * Context: may sleep.
- * Return: true if the layer held the command or fault injection withheld it;
- * then the LLD must not be asked to abort it.
+ * Return: true if the LLD does not have it: it must not be asked to abort it.
  */
 bool smq_attached_abort(struct smq_cmd *cmd);
 
@@ -159,11 +166,21 @@ bool smq_attached_abort(struct smq_cmd *cmd);
  * smq_attached_timed_out() - called when the timer of a command has expired
  * @cmd: the command
  *
+ * A command that fault injection withholds ends for the layer.
+ *
  * Context: any.
  * Return: whether the timer must start again, because the layer holds the command or
  * held it for long.
  */
 bool smq_attached_timed_out(struct smq_cmd *cmd);
+
+/**
+ * smq_attached_late() - called when error handling gets a command
+ * @cmd: the command, after smq_attached_timed_out(). The LLD may still complete it
+ *
+ * Context: any.
+ */
+void smq_attached_late(struct smq_cmd *cmd);
 
 enum smq_attached_step {
 	SMQ_ATTACHED_LUN_RESET,
@@ -191,13 +208,13 @@ bool smq_attached_reset_begin(struct smq_host *host, enum smq_attached_step step
 void smq_attached_reset_end(struct smq_host *host);
 
 /**
- * smq_attached_check() - finds commands that ended without the layer seeing it
+ * smq_attached_check() - finds late commands that ended without the layer seeing it
  * @host: the layer's part
  *
  * Context: may sleep.
- * Return: how many commands the layer counts as in flight after that.
+ * Return: whether the host has late commands after that.
  */
-unsigned int smq_attached_check(struct smq_host *host);
+bool smq_attached_check(struct smq_host *host);
 
 /**
  * smq_host_is_own() - whether the layer itself has added a host
@@ -230,8 +247,11 @@ static __always_inline void smq_attached_done(struct smq_cmd *cmd, const struct 
 {
 	int state = SMQ_OWNED;
 
-	if (unlikely(!atomic_try_cmpxchg(&cmd->state, &state, SMQ_FREE)))
+	if (unlikely(!atomic_try_cmpxchg(&cmd->state, &state, SMQ_FREE))) {
+		if (state == SMQ_LATE)
+			smq_attached_done_late(cmd, scmd);
 		return;
+	}
 	if (unlikely((unsigned long)cmd->seen | (unsigned int)scmd->result) ||
 	    static_branch_unlikely(&smq_faults) || tracepoint_enabled(smq_done))
 		smq_attached_seen_done(cmd);

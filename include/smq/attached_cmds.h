@@ -8,13 +8,22 @@
 
 #include <linux/hashtable.h>
 #include <linux/mutex.h>
+#include <linux/spinlock.h>
 #include <smq/lld.h>
 
 #define SMQ_ATTACHED_LUN_BITS	6
 
-/* A command of an attached host: its size, a power of 2, makes its address cheap to compute. */
+/**
+ * struct smq_attached_cmd - a command of an attached host
+ * @cmd: the command
+ * @seen_in: the last check, by smq_attached.checks, in which the mid-layer had it in flight, or in
+ *	which its timer expired; under smq_attached.late_lock
+ *
+ * The size, a power of 2, makes the address cheap to compute.
+ */
 struct smq_attached_cmd {
 	struct smq_cmd cmd;
+	unsigned int seen_in;
 } __aligned(128);
 
 /**
@@ -35,8 +44,10 @@ struct smq_attached_hwq {
  * @luns: struct smq_lun_core.attached; changed under @lock, read inside an RCU read-side section
  * @node: in the list of all attached hosts
  * @shown: the host has the layer's attributes in sysfs and debugfs
- * @lock: protects changes of @luns; smq_attached_check() holds it, so that no LUN's request queue
- *	is freed meanwhile
+ * @lock: protects changes of @luns; one smq_attached_check() at a time
+ * @late_lock: protects @checks and smq_attached_cmd.seen_in; a command leaves SMQ_LATE under this
+ *	lock, unless the LLD completes it
+ * @checks: number of checks so far
  * @resets: resets that run now; under the host's eh lock
  * @unseen: commands of which the layer learned only later that they had ended
  *
@@ -50,6 +61,8 @@ struct smq_attached {
 	struct list_head node;
 	bool shown;
 	struct mutex lock;	/* see @lock above */
+	spinlock_t late_lock;	/* see @late_lock above */
+	unsigned int checks;
 	unsigned int resets;
 	atomic_t unseen;
 };

@@ -64,7 +64,8 @@ enum smq_cmd_state {
 	SMQ_HELD,	/* in a list of the layer or a policy; changes under that list's lock */
 	SMQ_RETURNING,	/* on its way from a list to the mid-layer, which alone ends it */
 	SMQ_WITHHELD,	/* by fault injection; changes under smq_host_faults.hits_lock */
-	SMQ_CHECKED,	/* of an attached host: smq_attached_check() looks whether it has ended */
+	SMQ_LATE,	/* of an attached host: with the LLD, but its timer has expired */
+	SMQ_SETTLED,	/* a late command whose end the layer accounts for */
 };
 
 /**

@@ -33,8 +33,12 @@ WITHOUT = {
     ("drivers/core/attached.c", "smq_attached_end_faults"): "the state is checked again under the "
                                                             "lock",
     ("drivers/core/attached.c", "smq_attached_used_again"): "what follows depends on the state",
-    ("drivers/core/attached.c", "smq_attached_check_one"): "what the next user of the tag writes "
-                                                           "depends on the state",
+    ("drivers/core/attached.c", "smq_attached_check_one"): "the state is changed under the lock",
+    ("drivers/core/attached.c", "smq_attached_settle_lun"): "the state is changed under the lock",
+    ("drivers/core/attached.c", "smq_attached_settle"): "what the next user of the tag writes "
+                                                        "depends on the state",
+    ("drivers/core/attached.c", "smq_attached_taken"): "what the next user of the tag writes "
+                                                       "depends on the state",
     ("drivers/core/depth.h", "smq_depth_get"): "a count; related data has its own barrier",
     ("drivers/core/depth.c", "smq_depth_lower"): "waits for RCU sections of the block layer",
     ("drivers/core/fault.c", "smq_fault_take_back"): "the state is checked again under the lock",
