@@ -264,13 +264,18 @@ void conv_attach_check(struct work_struct *work)
 
 static smq_timeout_t conv_attach_timed_out(struct scsi_cmnd *scmd)
 {
+	const struct request *rq = scsi_cmd_to_rq(scmd);
+	const int tag = READ_ONCE(rq->tag);
 	smq_timeout_t ret = SCSI_EH_NOT_HANDLED;
 	struct conv_attach *at;
 	struct smq_cmd *cmd;
 
+	/* The LLD has completed the command, and the mid-layer is repeating it. */
+	if (tag < 0)
+		return ret;
 	rcu_read_lock();
 	at = conv_attach_of(scmd->device->host);
-	cmd = conv_attach_cmd(at, scmd);
+	cmd = &smq_attached_hwq(at->hwqs, rq)->cmds[tag].cmd;
 	if (smq_attached_timed_out(cmd))
 		ret = SCSI_EH_RESET_TIMER;
 	else if (at->orig->eh_timed_out && atomic_read(&cmd->state) != SMQ_FREE)
