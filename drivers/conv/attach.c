@@ -21,7 +21,8 @@
 /* How long attach and detach wait until a LUN has no command in flight, in jiffies. */
 #define CONV_FREEZE_TIMEOUT	(20 * HZ)
 
-static DEFINE_MUTEX(conv_attached_lock);	/* nests inside a host's scan_mutex */
+static DEFINE_MUTEX(conv_done_lock);		/* protects conv_done_users */
+static unsigned int conv_done_users;		/* attachments that need the probe */
 static atomic_t conv_attach_ending;		/* hosts that are being detached by their removal */
 /* Serialises attach and detach. A host's scan_mutex nests inside. */
 static DEFINE_MUTEX(conv_attach_lock);
@@ -147,16 +148,39 @@ static void conv_attach_put(struct conv_attach *at)
 		smq_attached_free(at->smq);
 }
 
+/*
+ * Registers the probe for an attachment. Allocates, and takes locks of the tracing code. Context:
+ * no queue is frozen.
+ */
+static int conv_done_get(void)
+{
+	int err = 0;
+
+	mutex_lock(&conv_done_lock);
+	if (!conv_done_users)
+		err = tracepoint_probe_register(conv_done_tp, conv_attach_done, NULL);
+	conv_done_users += !err;
+	mutex_unlock(&conv_done_lock);
+	return err;
+}
+
+static void conv_done_put(void)
+{
+	mutex_lock(&conv_done_lock);
+	if (!--conv_done_users)
+		tracepoint_probe_unregister(conv_done_tp, conv_attach_done, NULL);
+	mutex_unlock(&conv_done_lock);
+}
+
 /* Takes an attachment off the list. Context: may sleep; scan_mutex may be held. */
 static void conv_attach_unlist(struct conv_attach *at)
 {
-	mutex_lock(&conv_attached_lock);
+	mutex_lock(&conv_lock);
 	list_del_rcu(&at->node);
-	if (list_empty(&conv_attached))
-		tracepoint_probe_unregister(conv_done_tp, conv_attach_done, NULL);
-	mutex_unlock(&conv_attached_lock);
-	synchronize_srcu(&conv_attach_srcu);
+	mutex_unlock(&conv_lock);
+	conv_done_put();
 	synchronize_rcu();
+	synchronize_srcu(&conv_attach_srcu);
 	tracepoint_synchronize_unregister();
 }
 
@@ -259,10 +283,6 @@ static int conv_attach_refuse(struct Scsi_Host *shost, const char **why)
 		*why = "it is in recovery, or being added or removed";
 		return -EBUSY;
 	}
-	if (conv_host_is_lower(shost)) {
-		*why = "smq_conv has claimed LUNs of it";
-		return -EBUSY;
-	}
 	if (!conv_has_other_lun(shost, NULL)) {
 		*why = "it has no LUN";
 		return -ENXIO;
@@ -296,6 +316,7 @@ static struct conv_attach *conv_attach_alloc(struct Scsi_Host *shost)
 		return ERR_CAST(host);
 	at = smq_host_priv(host);
 	at->smq = host;
+	at->gone = true;
 	at->hwqs = host->attached->hwqs;
 	at->shost = shost;
 	at->orig = shost->hostt;
@@ -322,17 +343,19 @@ static int conv_attach_add_luns(struct conv_attach *at)
 	return err;
 }
 
-/* Adds an attachment to the list, so that the probe and the functions of its template find it. */
+/*
+ * Adds an attachment to the list, where a claim finds it, and the functions of its template.
+ * Return: -EBUSY if the host has claimed LUNs.
+ */
 static int conv_attach_list(struct conv_attach *at)
 {
-	int err = 0;
+	int err;
 
-	mutex_lock(&conv_attached_lock);
-	if (list_empty(&conv_attached))
-		err = tracepoint_probe_register(conv_done_tp, conv_attach_done, NULL);
+	mutex_lock(&conv_lock);
+	err = conv_host_is_lower(at->shost) ? -EBUSY : 0;
 	if (!err)
 		list_add_tail_rcu(&at->node, &conv_attached);
-	mutex_unlock(&conv_attached_lock);
+	mutex_unlock(&conv_lock);
 	return err;
 }
 
@@ -354,24 +377,35 @@ static struct conv_attach *conv_attach_begin(struct Scsi_Host *shost, const char
 	at = conv_attach_alloc(shost);
 	if (IS_ERR(at))
 		return at;
-	err = conv_attach_add_luns(at);
+	err = conv_attach_add_luns(at) ?: conv_done_get();
 	if (err)
 		goto free_host;
+	*why = "smq_conv has claimed LUNs of it";
+	err = conv_attach_list(at);
+	if (err)
+		goto put_probe;
 	*why = "its commands do not end";
 	err = conv_freeze(shost, &frozen);
 	if (err)
-		goto free_host;
-	/* A command may have timed out before the freeze. */
-	*why = "it is in recovery";
-	err = shost->shost_state == SHOST_RUNNING ? conv_attach_list(at) : -EBUSY;
-	if (!err) {
+		goto unlist;
+	/* From here on nothing that allocates with I/O, or waits for code that does. */
+	if (shost->shost_state == SHOST_RUNNING) {
 		get_device(&shost->shost_gendev);
+		at->gone = false;
 		conv_attach_set_template(shost, &at->sht);
 	}
 	conv_unfreeze(&frozen);
-	if (!err)
+	if (!at->gone)
 		return at;
+	/* A command had timed out before the freeze. */
+	*why = "it is in recovery";
+	err = -EBUSY;
 
+unlist:
+	conv_attach_unlist(at);
+	goto free_host;
+put_probe:
+	conv_done_put();
 free_host:
 	smq_attached_free(at->smq);
 	return ERR_PTR(err);
@@ -455,7 +489,7 @@ static struct conv_attach *conv_attach_get(const struct Scsi_Host *shost)
 {
 	struct conv_attach *at, *found = NULL;
 
-	mutex_lock(&conv_attached_lock);
+	mutex_lock(&conv_lock);
 	list_for_each_entry(at, &conv_attached, node) {
 		if ((!shost || at->shost == shost) && !READ_ONCE(at->gone)) {
 			refcount_inc(&at->refs);
@@ -463,7 +497,7 @@ static struct conv_attach *conv_attach_get(const struct Scsi_Host *shost)
 			break;
 		}
 	}
-	mutex_unlock(&conv_attached_lock);
+	mutex_unlock(&conv_lock);
 	return found;
 }
 
@@ -540,13 +574,13 @@ static ssize_t attached_show(struct device_driver *drv, char *buf)
 	const struct conv_attach *at;
 	ssize_t len = 0;
 
-	mutex_lock(&conv_attached_lock);
+	mutex_lock(&conv_lock);
 	list_for_each_entry(at, &conv_attached, node) {
 		if (!READ_ONCE(at->gone))
 			len = conv_list_add(buf, len, "host%u %s %d\n", at->shost->host_no,
 					    at->lld.name, atomic_read(&at->smq->attached->unseen));
 	}
-	mutex_unlock(&conv_attached_lock);
+	mutex_unlock(&conv_lock);
 	return len;
 }
 DRIVER_ATTR_RO(attached);

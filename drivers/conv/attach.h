@@ -17,8 +17,9 @@
  * @hwqs: the layer's hardware queues
  * @smq: the layer's part
  * @shost: the host, referenced
- * @node: in the list of all attached hosts, until no function of @sht can run any more
- * @gone: the host has its own template again. Set under the host's scan_mutex
+ * @node: in the list of all attached hosts, from before the exchange until no function of @sht can
+ *	run any more; under conv_lock
+ * @gone: the host has its own template, not yet or no more @sht. Set under the host's scan_mutex
  * @lld: the description of the host's driver for the layer
  * @lun_gone: called when a LUN has been removed, under the host's scan_mutex
  * @check: finds late commands that have ended, once a second while the host has any
@@ -58,6 +59,7 @@ extern struct workqueue_struct *conv_attach_wq;
 extern const struct smq_template conv_attach_tmpl;
 enum smq_status conv_attach_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd);
 bool conv_is_attached(const struct Scsi_Host *shost);
+bool conv_attach_is_listed(const struct Scsi_Host *shost);
 void conv_attach_check(struct work_struct *work);
 void conv_attach_fill(struct conv_attach *at);
 void conv_attach_done(void *data, struct scsi_cmnd *scmd);

@@ -8,9 +8,13 @@
 #include <scsi/scsi_dbg.h>
 
 #include "attach.h"
+#include "conv.h"
 
 DEFINE_SRCU(conv_attach_srcu);
-/* All attached hosts; changed by attach.c, read under RCU or conv_attach_srcu. */
+/*
+ * All attached hosts; changed by attach.c under conv_lock, read under conv_lock, RCU or
+ * conv_attach_srcu.
+ */
 LIST_HEAD(conv_attached);
 struct workqueue_struct *conv_attach_wq;
 /* How often the late commands of a host are checked, in jiffies. */
@@ -23,7 +27,7 @@ bool conv_is_attached(const struct Scsi_Host *shost)
 	return READ_ONCE(shost->hostt)->queuecommand == conv_attach_queuecommand;
 }
 
-/* Context: inside a read-side section of RCU or conv_attach_srcu. */
+/* Context: conv_lock, or inside a read-side section of RCU or conv_attach_srcu. */
 static noinline struct conv_attach *conv_attach_find(const struct Scsi_Host *shost)
 {
 	struct conv_attach *at;
@@ -33,6 +37,13 @@ static noinline struct conv_attach *conv_attach_find(const struct Scsi_Host *sho
 			return at;
 	}
 	return NULL;
+}
+
+/* Whether a host is attached, or about to be. Context: conv_lock. */
+bool conv_attach_is_listed(const struct Scsi_Host *shost)
+{
+	lockdep_assert_held(&conv_lock);
+	return conv_attach_find(shost);
 }
 
 /* As conv_attach_find(), for a host that is attached now or was a moment ago. */

@@ -180,8 +180,8 @@ struct conv_hwq {
 };
 
 /*
- * Protects the lists of hosts and claims, and the fields that are described as "under conv_lock".
- * No other lock is taken inside it; holders may sleep.
+ * Protects the lists of hosts, claims and attachments, and the fields that are described as "under
+ * conv_lock". No other lock is taken inside it; holders may sleep.
  */
 extern struct mutex conv_lock;
 

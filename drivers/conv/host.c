@@ -5,6 +5,7 @@
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 
+#include "attach.h"
 #include "conv.h"
 
 /* Limits of smq_host_config.extra: commands beyond the depth, for each hardware queue. */
@@ -69,6 +70,7 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 	ch->smq = host;
 	ch->lower = lower;
 	ch->users = 1;
+	INIT_LIST_HEAD(&ch->node);
 	INIT_LIST_HEAD(&ch->luns);
 	conv_host_copy(host->shost, lower);
 	lockdep_set_class(&host->shost->scan_mutex, &conv_scan_key);
@@ -88,9 +90,17 @@ static struct conv_host *conv_host_create(struct Scsi_Host *lower)
 		return ERR_PTR(err);
 	}
 	mutex_lock(&conv_lock);
-	list_add_tail(&ch->node, &conv_hosts);
+	/* An attach looks for the upper host under the same lock. */
+	if (conv_attach_is_listed(lower))
+		err = -EBUSY;
+	else
+		list_add_tail(&ch->node, &conv_hosts);
 	mutex_unlock(&conv_lock);
-	return ch;
+	if (!err)
+		return ch;
+	shost_printk(KERN_ERR, lower, "claim: it is attached, or being attached\n");
+	conv_host_put(ch);
+	return ERR_PTR(err);
 }
 
 /* Returns the upper host of a lower host, with a reference, or NULL if there is none. */
@@ -110,17 +120,17 @@ static struct conv_host *conv_host_find(struct Scsi_Host *lower)
 	return found;
 }
 
-/* Whether a host has claimed LUNs. Context: may sleep. */
+/* Whether a host has claimed LUNs. Context: conv_lock. */
 bool conv_host_is_lower(struct Scsi_Host *shost)
 {
 	const struct conv_host *ch;
-	bool found = false;
 
-	mutex_lock(&conv_lock);
-	list_for_each_entry(ch, &conv_hosts, node)
-		found |= ch->lower == shost;
-	mutex_unlock(&conv_lock);
-	return found;
+	lockdep_assert_held(&conv_lock);
+	list_for_each_entry(ch, &conv_hosts, node) {
+		if (ch->lower == shost)
+			return true;
+	}
+	return false;
 }
 
 /**

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+"""smq_conv: attach and detach of a host on which one LUN has a command that takes long."""
+import errno
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from kit import conv
+from kit.attach import attach, attached, detach, name
+from kit.host import loaded, wait_for
+from kit.sgio import DID_TIME_OUT, SgDev
+
+pytestmark = pytest.mark.limit(120)
+PSEUDO = Path("/sys/bus/pseudo/drivers/scsi_debug")
+# A bit of scsi_debug's opts: it never ends a command.
+LOSE = 4
+READ = bytes.fromhex("28000000000000000800")
+
+
+@pytest.fixture(name="host")
+def host_fixture():
+    """A host of scsi_debug with two LUNs, while smq_conv is loaded."""
+    with loaded("scsi_debug", names=("add_host", "max_luns"), luns=2, io_errors=True, ndelay=20_000,
+                dev_size_mb=16) as (host,), conv.module(io_errors=True):
+        yield host
+
+
+@contextmanager
+def long_command(host, seconds):
+    """A command of the second LUN that the device does not end; it times out."""
+    conv.write(PSEUDO / "opts", LOSE)
+    with SgDev(host.luns()[1].sg) as sg, ThreadPoolExecutor(1) as pool:
+        before = conv.dispatched(host.luns()[1])
+        conv.write(PSEUDO / "every_nth", 1)
+        job = pool.submit(sg.cmd, READ, din=4096, timeout_ms=int(seconds * 1000))
+        wait_for("the command", lambda: conv.dispatched(host.luns()[1]) > before)
+        conv.write(PSEUDO / "every_nth", 0)
+        conv.write(PSEUDO / "opts", 0)
+        yield job
+        assert job.result().host == DID_TIME_OUT
+
+
+def test_no_claim_while_a_host_is_being_attached(host):
+    """An attach waits for a command of one LUN; meanwhile another LUN cannot be claimed."""
+    with long_command(host, 8), ThreadPoolExecutor(1) as pool:
+        job = pool.submit(attach, host)
+        time.sleep(2)
+        assert not job.done()
+        with pytest.raises(OSError) as error:
+            conv.ask("claim", host.luns()[0].address)
+        assert error.value.errno == errno.EBUSY
+        job.result()
+    assert name(host) in attached() and not conv.uppers()
+    detach(host)
