@@ -285,14 +285,19 @@ static inline unsigned int smq_queue_pad_mask(const struct request_queue *q)
 #endif
 }
 
-/* Waits until a queue has no request, and keeps new ones out until smq_queue_unfreeze(). */
+/*
+ * Waits until a queue has no request, and keeps new ones out until smq_queue_unfreeze(). Until then
+ * the task allocates without I/O, which could wait for the queue.
+ */
 static inline unsigned int smq_queue_freeze(struct request_queue *q)
 {
 #ifdef SMQ_HAVE_FREEZE_FLAGS
 	return blk_mq_freeze_queue(q);
 #else
+	unsigned int flags = memalloc_noio_save();
+
 	blk_mq_freeze_queue(q);
-	return 0;
+	return flags;
 #endif
 }
 
@@ -303,6 +308,7 @@ static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flag
 	blk_mq_unfreeze_queue(q, flags);
 #else
 	blk_mq_unfreeze_queue(q);
+	memalloc_noio_restore(flags);
 #endif
 }
 
@@ -313,11 +319,7 @@ static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flag
 static inline bool smq_queue_try_freeze(struct request_queue *q, unsigned long timeout,
 					unsigned int *flags)
 {
-#ifdef SMQ_HAVE_FREEZE_FLAGS
 	*flags = memalloc_noio_save();
-#else
-	*flags = 0;
-#endif
 	blk_freeze_queue_start(q);
 	if (blk_mq_freeze_queue_wait_timeout(q, timeout) > 0)
 		return true;
