@@ -18,8 +18,8 @@
 #include "attach.h"
 #include "conv.h"
 
-/* How long attach and detach wait until a LUN has no command in flight, in jiffies. */
-#define CONV_FREEZE_TIMEOUT	(20 * HZ)
+/* How long attach and detach wait for the end of a host's recovery, in jiffies. */
+#define CONV_RECOVERY_TIMEOUT	(20 * HZ)
 
 static DEFINE_MUTEX(conv_done_lock);		/* protects conv_done_users */
 static unsigned int conv_done_users;		/* attachments that need the probe */
@@ -49,65 +49,6 @@ static int conv_find_module_tp(struct notifier_block *nb, unsigned long event, v
 static struct notifier_block conv_tp_nb = { .notifier_call = conv_find_module_tp };
 #endif
 
-/**
- * struct conv_frozen - a LUN whose queue is frozen
- * @node: in the caller's list, the last one first
- * @sdev: the LUN, referenced
- * @flags: for smq_queue_unfreeze()
- */
-struct conv_frozen {
-	struct list_head node;
-	struct scsi_device *sdev;
-	unsigned int flags;
-};
-
-static void conv_unfreeze(struct list_head *frozen)
-{
-	struct conv_frozen *f, *next;
-
-	list_for_each_entry_safe(f, next, frozen, node) {
-		smq_queue_unfreeze(f->sdev->request_queue, f->flags);
-		scsi_device_put(f->sdev);
-		kfree(f);
-	}
-}
-
-/*
- * Freezes the queues of all LUNs of a host. Context: the host's scan_mutex, so that no LUN is added
- * or removed. Return: 0; -EBUSY if commands stay in flight, or -ENOMEM: then no queue is frozen.
- */
-static int conv_freeze(struct Scsi_Host *shost, struct list_head *frozen)
-{
-	const unsigned long end = jiffies + CONV_FREEZE_TIMEOUT;
-	struct scsi_device *sdev;
-	struct conv_frozen *f;
-	int err = 0;
-
-	lockdep_assert_held(&shost->scan_mutex);
-	shost_for_each_device(sdev, shost) {
-		unsigned long left = time_before(jiffies, end) ? end - jiffies : 1;
-
-		f = kzalloc(sizeof(*f), GFP_NOIO);
-		if (!f)
-			err = -ENOMEM;
-		else if (!smq_queue_try_freeze(sdev->request_queue, left, &f->flags))
-			err = -EBUSY;
-		if (err) {
-			kfree(f);
-			scsi_device_put(sdev);
-			break;
-		}
-		f->sdev = sdev;
-		/* The loop drops its reference. */
-		get_device(&sdev->sdev_gendev);
-		__module_get(shost->hostt->module);
-		list_add(&f->node, frozen);
-	}
-	if (err)
-		conv_unfreeze(frozen);
-	return err;
-}
-
 static void conv_attach_set_template(struct Scsi_Host *shost, const struct scsi_host_template *sht)
 {
 	/* Release: a CPU that finds the copy also finds the layer's part. */
@@ -117,7 +58,7 @@ static void conv_attach_set_template(struct Scsi_Host *shost, const struct scsi_
 /* Waits until a host is not in recovery. Returns false if the recovery does not end. */
 static bool conv_attach_recovered(struct Scsi_Host *shost)
 {
-	const unsigned long end = jiffies + CONV_FREEZE_TIMEOUT;
+	const unsigned long end = jiffies + CONV_RECOVERY_TIMEOUT;
 
 	while (scsi_host_in_recovery(shost)) {
 		if (time_after(jiffies, end))
@@ -384,8 +325,7 @@ static struct conv_attach *conv_attach_begin(struct Scsi_Host *shost, const char
 	err = conv_attach_list(at);
 	if (err)
 		goto put_probe;
-	*why = "its commands do not end";
-	err = conv_freeze(shost, &frozen);
+	err = conv_freeze(shost, &frozen, why);
 	if (err)
 		goto unlist;
 	/* From here on nothing that allocates with I/O, or waits for code that does. */
@@ -429,7 +369,7 @@ static int conv_attach_restore(struct conv_attach *at, struct list_head *frozen)
  * Gives the host its own template back. Context: conv_attach_lock; may sleep. Return: 0; -EBUSY if
  * commands stay in flight, or if the host stays in recovery; -ENOENT if it was removed meanwhile.
  */
-static int conv_attach_end(struct conv_attach *at)
+static int conv_attach_end(struct conv_attach *at, const char **why)
 {
 	struct Scsi_Host *shost = at->shost;
 	LIST_HEAD(frozen);
@@ -437,13 +377,16 @@ static int conv_attach_end(struct conv_attach *at)
 
 	conv_attach_hide(at);
 	smq_attached_drain(at->smq);
+	*why = "its recovery does not end";
 	if (!conv_attach_recovered(shost))
 		return -EBUSY;
 	mutex_lock(&shost->scan_mutex);
 	if (!at->gone) {
-		err = conv_freeze(shost, &frozen);
-		if (!err)
+		err = conv_freeze(shost, &frozen, why);
+		if (!err) {
+			*why = "it is in recovery";
 			err = conv_attach_restore(at, &frozen);
+		}
 	}
 	mutex_unlock(&shost->scan_mutex);
 	if (!err)
@@ -478,7 +421,7 @@ static int conv_attach_host(struct Scsi_Host *shost)
 	err = conv_attach_show(at);
 	if (err && err != -ENOENT) {
 		pr_err("attach: host%u: no attributes in sysfs: %d\n", shost->host_no, err);
-		conv_attach_end(at);
+		conv_attach_end(at, &why);
 	}
 	conv_attach_put(at);
 	return err;
@@ -504,14 +447,14 @@ static struct conv_attach *conv_attach_get(const struct Scsi_Host *shost)
 static int conv_detach_host(struct Scsi_Host *shost)
 {
 	struct conv_attach *at = conv_attach_get(shost);
-	int err = at ? conv_attach_end(at) : -ENOENT;
+	const char *why;
+	int err = at ? conv_attach_end(at, &why) : -ENOENT;
 
 	if (err == -EBUSY || err == -ENOMEM)
 		conv_attach_show(at);
 	if (err)
 		pr_err("detach: host%u: %s\n", shost->host_no,
-		       err == -ENOENT ? "it is not attached" :
-		       "its commands or its recovery do not end");
+		       err == -ENOENT ? "it is not attached" : why);
 	if (at)
 		conv_attach_put(at);
 	return err;

@@ -52,6 +52,10 @@ extern struct driver_attribute driver_attr_detach;
 int conv_attach_init(void);
 void conv_attach_exit(void);
 
+/* attach_freeze.c */
+int conv_freeze(struct Scsi_Host *shost, struct list_head *frozen, const char **why);
+void conv_unfreeze(struct list_head *frozen);
+
 /* attach_queue.c */
 extern struct list_head conv_attached;
 extern struct srcu_struct conv_attach_srcu;

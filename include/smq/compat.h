@@ -312,6 +312,21 @@ static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flag
 #endif
 }
 
+/* As smq_queue_freeze(), but the queue may still have requests. */
+static inline unsigned int smq_queue_freeze_start(struct request_queue *q)
+{
+	unsigned int flags = memalloc_noio_save();
+
+	blk_freeze_queue_start(q);
+	return flags;
+}
+
+/* Waits for @timeout jiffies; returns whether the queue has no request. May sleep. */
+static inline bool smq_queue_freeze_wait(struct request_queue *q, unsigned long timeout)
+{
+	return blk_mq_freeze_queue_wait_timeout(q, timeout) > 0;
+}
+
 /*
  * As smq_queue_freeze(), but gives up if requests are still in flight after @timeout jiffies.
  * Returns whether the queue is frozen; smq_queue_unfreeze() then needs *@flags. May sleep.
@@ -319,9 +334,8 @@ static inline void smq_queue_unfreeze(struct request_queue *q, unsigned int flag
 static inline bool smq_queue_try_freeze(struct request_queue *q, unsigned long timeout,
 					unsigned int *flags)
 {
-	*flags = memalloc_noio_save();
-	blk_freeze_queue_start(q);
-	if (blk_mq_freeze_queue_wait_timeout(q, timeout) > 0)
+	*flags = smq_queue_freeze_start(q);
+	if (smq_queue_freeze_wait(q, timeout))
 		return true;
 	smq_queue_unfreeze(q, *flags);
 	return false;

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """smq_conv: attach and detach of a host on which one LUN has a command that takes long."""
 import errno
+import mmap
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,7 +12,8 @@ from pathlib import Path
 import pytest
 from kit import conv
 from kit.attach import attach, attached, detach, in_place, name
-from kit.host import loaded, wait_for
+from kit.host import KernelLog, loaded, wait_for
+from kit.sanitizing import TIME_FACTOR
 from kit.sgio import DID_TIME_OUT, SgDev
 
 pytestmark = pytest.mark.limit(120)
@@ -42,6 +45,65 @@ def long_command(host, seconds):
         conv.write(PSEUDO / "opts", 0)
         yield job
         assert job.result().host == DID_TIME_OUT
+
+
+class Reader(threading.Thread):
+    """Reads all the time, and measures the longest time between the ends of two reads."""
+
+    def __init__(self, disk):
+        super().__init__()
+        self._disk = disk
+        self._ends = False
+        self.longest = 0.0
+
+    def run(self):
+        fd = os.open(self._disk, os.O_RDONLY | os.O_DIRECT)
+        page = mmap.mmap(-1, 4096)
+        last = time.monotonic()
+        while not self._ends:
+            os.preadv(fd, [page], 0)
+            now = time.monotonic()
+            self.longest = max(self.longest, now - last)
+            last = now
+        os.close(fd)
+
+    def take(self):
+        """The longest time since the last call, in seconds."""
+        found, self.longest = self.longest, 0.0
+        return found
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc):
+        self._ends = True
+        self.join()
+
+
+@pytest.mark.parametrize("change", [attach, detach])
+def test_other_luns_go_on(host, change):
+    """While attach or detach waits for a command of one LUN, another LUN goes on: no read takes
+    100 ms longer than before. After 20 s the call fails, and the log says what was in the way. When
+    the command has ended, it succeeds."""
+    if change is detach:
+        attach(host)
+    with long_command(host, 35 * TIME_FACTOR), Reader(host.luns()[0].sd) as reader:
+        time.sleep(4)
+        before = reader.take()
+        start = time.monotonic()
+        with KernelLog() as log, pytest.raises(OSError) as error:
+            change(host)
+        longest, took = reader.take(), time.monotonic() - start
+        assert error.value.errno == errno.EBUSY and 15 < took < 30 * TIME_FACTOR
+        said = log.matching(f"^smq_conv: {change.__name__}: {name(host)}: "
+                            r"0:0:1 has command 0x28 with tag \d+ for \d+ ms$")
+        assert len(said) == 1, log.tail()
+        assert longest < before + 0.1, f"{longest:.3f} s, before that {before:.3f} s"
+    change(host)
+    assert (name(host) in attached()) == (change is attach)
+    if change is attach:
+        detach(host)
 
 
 def test_no_claim_while_a_host_is_being_attached(host):
