@@ -69,24 +69,35 @@ static bool conv_attach_recovered(struct Scsi_Host *shost)
 }
 
 /*
- * Waits until no code uses the template that the host had before. Scan code holds scan_mutex, as
- * the caller does or did. The error handler keeps the template while it sleeps, but only while the
- * host is in recovery, which the caller has excluded; aborts run in tmf_work_q. All other code does
- * not sleep between reading the pointer and its use.
+ * Waits until no code uses the copy of the template, from which the host got its own one back.
+ * Returns false if its error handler may still use it. Scan code holds scan_mutex, as the caller
+ * does or did. The error handler, and a reset by ioctl, keep the template while they sleep, but
+ * then the host is in recovery; aborts run in tmf_work_q. All other code does not sleep between
+ * reading the pointer and its use.
  */
-static void conv_attach_quiesce(struct conv_attach *at)
+static bool conv_attach_quiesce(struct conv_attach *at)
 {
 	flush_workqueue(at->shost->tmf_work_q);
 	synchronize_rcu_tasks();
-	synchronize_srcu(&conv_attach_srcu);
+	/* Only now: a recovery may have begun shortly before the exchange, and shows only later. */
+	if (!conv_attach_recovered(at->shost))
+		return false;
+	synchronize_srcu(&at->srcu);
 	synchronize_rcu();
 	tracepoint_synchronize_unregister();
+	return true;
+}
+
+static void conv_attach_free(struct conv_attach *at)
+{
+	cleanup_srcu_struct(&at->srcu);
+	smq_attached_free(at->smq);
 }
 
 static void conv_attach_put(struct conv_attach *at)
 {
 	if (refcount_dec_and_test(&at->refs))
-		smq_attached_free(at->smq);
+		conv_attach_free(at);
 }
 
 /*
@@ -121,28 +132,26 @@ static void conv_attach_unlist(struct conv_attach *at)
 	mutex_unlock(&conv_lock);
 	conv_done_put();
 	synchronize_rcu();
-	synchronize_srcu(&conv_attach_srcu);
+	synchronize_srcu(&at->srcu);
 	tracepoint_synchronize_unregister();
 }
 
 /*
- * Ends an attachment whose host has its own template again. @gone: the host has no LUN left, and
- * may be about to be removed. The caller's driver may be unloaded after that, so no reference to
- * the host may remain. Context: may sleep; scan_mutex is held if @gone.
+ * Ends an attachment whose host has its own template again. If the host has no LUN left, it may be
+ * about to be removed, and its driver unloaded after that, so no reference to the host may remain.
+ * Context: may sleep; scan_mutex is held if the host has no LUN left.
  */
-static void conv_attach_finish(struct conv_attach *at, bool gone)
+static void conv_attach_finish(struct conv_attach *at)
 {
 	smq_attached_end(at->smq);
 	cancel_delayed_work_sync(&at->check);
-	/* Otherwise the template was exchanged while the host was not in recovery. */
-	if (gone && !conv_attach_recovered(at->shost)) {
-		/* Its error handler may still use the copy: keep it and its functions for ever. */
+	if (!conv_attach_quiesce(at)) {
+		/* Keep the copy and its functions for ever. */
 		pr_err("host%u: its recovery does not end: smq_conv stays loaded\n",
 		       at->shost->host_no);
 		__module_get(THIS_MODULE);
 		refcount_inc(&at->refs);
 	}
-	conv_attach_quiesce(at);
 	conv_attach_unlist(at);
 	smq_attached_stop(at->smq);
 	scsi_host_put(at->shost);
@@ -185,7 +194,7 @@ static void conv_attach_lun_gone(struct conv_attach *at, struct scsi_device *sde
 	conv_attach_set_template(at->shost, at->orig);
 	conv_attach_hide(at);
 	pr_info("host%u: its last LUN is gone: detached\n", at->shost->host_no);
-	conv_attach_finish(at, true);
+	conv_attach_finish(at);
 	/* The unload of this module waits for the rest of this function, which does not sleep. */
 	atomic_dec(&conv_attach_ending);
 }
@@ -256,6 +265,10 @@ static struct conv_attach *conv_attach_alloc(struct Scsi_Host *shost)
 	if (IS_ERR(host))
 		return ERR_CAST(host);
 	at = smq_host_priv(host);
+	if (init_srcu_struct(&at->srcu)) {
+		smq_attached_free(host);
+		return ERR_PTR(-ENOMEM);
+	}
 	at->smq = host;
 	at->gone = true;
 	at->hwqs = host->attached->hwqs;
@@ -347,7 +360,7 @@ unlist:
 put_probe:
 	conv_done_put();
 free_host:
-	smq_attached_free(at->smq);
+	conv_attach_free(at);
 	return ERR_PTR(err);
 }
 
@@ -390,7 +403,7 @@ static int conv_attach_end(struct conv_attach *at, const char **why)
 	}
 	mutex_unlock(&shost->scan_mutex);
 	if (!err)
-		conv_attach_finish(at, false);
+		conv_attach_finish(at);
 	return err;
 }
 

@@ -23,6 +23,7 @@
  * @lld: the description of the host's driver for the layer
  * @lun_gone: called when a LUN has been removed, under the host's scan_mutex
  * @check: finds late commands that have ended, once a second while the host has any
+ * @srcu: read-side sections are the functions of @sht that sleep
  * @lock: held while the layer's attributes are shown or hidden; nests inside scan_mutex
  * @refs: one for the host, dropped when the attachment ends, and one for each function that works
  *	on the attachment without scan_mutex
@@ -41,6 +42,7 @@ struct conv_attach {
 	struct smq_lld lld;
 	void (*lun_gone)(struct conv_attach *at, struct scsi_device *sdev);
 	struct delayed_work check;
+	struct srcu_struct srcu;
 	struct mutex lock;	/* see @lock above */
 	refcount_t refs;
 };
@@ -58,7 +60,6 @@ void conv_unfreeze(struct list_head *frozen);
 
 /* attach_queue.c */
 extern struct list_head conv_attached;
-extern struct srcu_struct conv_attach_srcu;
 extern struct workqueue_struct *conv_attach_wq;
 extern const struct smq_template conv_attach_tmpl;
 enum smq_status conv_attach_queue_cmd(struct smq_hwq *hwq, struct smq_cmd *cmd);

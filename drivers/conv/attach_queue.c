@@ -10,11 +10,7 @@
 #include "attach.h"
 #include "conv.h"
 
-DEFINE_SRCU(conv_attach_srcu);
-/*
- * All attached hosts; changed by attach.c under conv_lock, read under conv_lock, RCU or
- * conv_attach_srcu.
- */
+/* All attached hosts; changed by attach.c under conv_lock, read under conv_lock or RCU. */
 LIST_HEAD(conv_attached);
 struct workqueue_struct *conv_attach_wq;
 /* How often the late commands of a host are checked, in jiffies. */
@@ -27,7 +23,7 @@ bool conv_is_attached(const struct Scsi_Host *shost)
 	return READ_ONCE(shost->hostt)->queuecommand == conv_attach_queuecommand;
 }
 
-/* Context: conv_lock, or inside a read-side section of RCU or conv_attach_srcu. */
+/* Context: conv_lock, scan_mutex of the host, or inside a read-side section of RCU or its SRCU. */
 static noinline struct conv_attach *conv_attach_find(const struct Scsi_Host *shost)
 {
 	struct conv_attach *at;
@@ -299,12 +295,24 @@ static smq_timeout_t conv_attach_timed_out(struct scsi_cmnd *scmd)
 	return ret;
 }
 
+/* Finds an attachment for a function that may sleep, and keeps it until srcu_read_unlock(). */
+static struct conv_attach *conv_attach_lock_of(const struct scsi_cmnd *scmd, int *idx)
+	__acquires(SRCU)
+{
+	struct conv_attach *at;
+
+	rcu_read_lock();
+	at = conv_attach_of(scmd->device->host);
+	*idx = srcu_read_lock(&at->srcu);
+	rcu_read_unlock();
+	return at;
+}
+
 static int conv_attach_abort(struct scsi_cmnd *scmd)
 {
-	int idx = srcu_read_lock(&conv_attach_srcu);
-	struct conv_attach *at = conv_attach_of(scmd->device->host);
+	int idx, ret = SUCCESS;
+	struct conv_attach *at = conv_attach_lock_of(scmd, &idx);
 	struct smq_cmd *cmd = conv_attach_cmd(at, scmd);
-	int ret = SUCCESS;
 
 	if (!smq_attached_abort(cmd)) {
 		if (smq_fault_count_down(&smq_host_fault(at->smq)->fail_abort))
@@ -314,7 +322,7 @@ static int conv_attach_abort(struct scsi_cmnd *scmd)
 		if (ret == SUCCESS || ret == FAST_IO_FAIL)
 			smq_attached_taken(cmd);
 	}
-	srcu_read_unlock(&conv_attach_srcu, idx);
+	srcu_read_unlock(&at->srcu, idx);
 	return ret;
 }
 
@@ -322,14 +330,13 @@ static int conv_attach_abort(struct scsi_cmnd *scmd)
 #define CONV_ATTACH_RESET(_name, _step)							\
 static int conv_attach_##_name(struct scsi_cmnd *scmd)					\
 {											\
-	int idx = srcu_read_lock(&conv_attach_srcu);					\
-	struct conv_attach *at = conv_attach_of(scmd->device->host);			\
-	int ret = FAILED;								\
+	int idx, ret = FAILED;								\
+	struct conv_attach *at = conv_attach_lock_of(scmd, &idx);			\
 											\
 	if (smq_attached_reset_begin(at->smq, _step))					\
 		ret = at->orig->eh_##_name##_handler(scmd);				\
 	smq_attached_reset_end(at->smq);						\
-	srcu_read_unlock(&conv_attach_srcu, idx);					\
+	srcu_read_unlock(&at->srcu, idx);						\
 	return ret;									\
 }
 
