@@ -377,8 +377,10 @@ void conv_attach_fill(struct conv_attach *at)
 	sht->eh_timed_out = conv_attach_timed_out;
 	sht->sdev_init = conv_attach_sdev_init;
 	sht->sdev_destroy = conv_attach_sdev_destroy;
-	if (sht->commit_rqs)
+	if (sht->commit_rqs) {
 		sht->commit_rqs = conv_attach_commit_rqs;
+		at->lld.commit = conv_attach_commit;
+	}
 	if (sht->eh_abort_handler)
 		sht->eh_abort_handler = conv_attach_abort;
 	if (sht->eh_device_reset_handler)
