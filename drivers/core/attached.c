@@ -26,11 +26,6 @@ struct smq_attached_lun {
 	int told;
 };
 
-static unsigned int smq_attached_nr(const struct smq_host *host)
-{
-	return host->nr_hwqs * host->attached->tags;
-}
-
 bool smq_host_is_own(const struct Scsi_Host *shost)
 {
 	return shost->hostt->init_cmd_priv == smq_init_cmd_priv;
@@ -131,7 +126,7 @@ static void smq_attached_settle_lun(struct smq_host *host, const struct smq_lun_
 	struct smq_attached *attached = host->attached;
 	unsigned int i;
 
-	for (i = 0; i < smq_attached_nr(host); i++) {
+	for (i = 0; i < attached->nr; i++) {
 		struct smq_cmd *cmd = &attached->cmds[i].cmd;
 
 		/* Acquire: the CPU that settled it no longer uses the LUN. */
@@ -189,8 +184,8 @@ static int smq_attached_init(struct smq_host *host)
 	spin_lock_init(&attached->late_lock);
 	hash_init(attached->luns);
 	INIT_LIST_HEAD(&attached->node);
-	attached->tags = host->shost->tag_set.queue_depth;
-	attached->cmds = kvcalloc(smq_attached_nr(host), sizeof(*attached->cmds), GFP_KERNEL);
+	attached->nr = smq_host_nr_cmds(host);
+	attached->cmds = kvcalloc(attached->nr, sizeof(*attached->cmds), GFP_KERNEL);
 	attached->hwqs = kcalloc(host->nr_hwqs, sizeof(*attached->hwqs), GFP_KERNEL);
 	if (!attached->cmds || !attached->hwqs) {
 		kvfree(attached->cmds);
@@ -199,12 +194,12 @@ static int smq_attached_init(struct smq_host *host)
 	}
 	for (i = 0; i < host->nr_hwqs; i++) {
 		attached->hwqs[i].hwq = host->hwq[i];
-		attached->hwqs[i].cmds = attached->cmds + i * attached->tags;
+		attached->hwqs[i].cmds = attached->cmds + i * smq_host_tag_step(host);
 	}
-	for (i = 0; i < smq_attached_nr(host); i++) {
+	for (i = 0; i < attached->nr; i++) {
 		INIT_WORK(&attached->cmds[i].cmd.work, smq_cmd_work);
 		INIT_LIST_HEAD(&attached->cmds[i].cmd.node);
-		attached->cmds[i].cmd.hwq = host->hwq[i / attached->tags];
+		attached->cmds[i].cmd.hwq = host->hwq[0];
 	}
 	return 0;
 }
@@ -278,12 +273,13 @@ EXPORT_SYMBOL_GPL(smq_attached_hide);
 /* Requeues the commands that fault injection withholds. */
 static void smq_attached_end_faults(struct smq_host *host)
 {
+	struct smq_attached *attached = host->attached;
 	unsigned int i;
 
 	WRITE_ONCE(smq_host_fault(host)->kind, SMQ_FAULT_NONE);
 	synchronize_rcu();
-	for (i = 0; i < smq_attached_nr(host); i++) {
-		struct smq_cmd *cmd = &host->attached->cmds[i].cmd;
+	for (i = 0; i < attached->nr; i++) {
+		struct smq_cmd *cmd = &attached->cmds[i].cmd;
 
 		rcu_read_lock();
 		/* If error handling has the command, error handling ends it. */
@@ -310,7 +306,7 @@ void smq_attached_end(struct smq_host *host)
 	unsigned int i;
 
 	WARN_ONCE(smq_hold_sum(host), "smq: an attached host without commands holds some");
-	for (i = 0; i < smq_attached_nr(host); i++)
+	for (i = 0; i < attached->nr; i++)
 		smq_attached_used_again(&attached->cmds[i].cmd);
 }
 EXPORT_SYMBOL_GPL(smq_attached_end);
@@ -520,7 +516,7 @@ bool smq_attached_check(struct smq_host *host)
 	attached->checks++;
 	spin_unlock_irq(&attached->late_lock);
 	blk_mq_tagset_busy_iter(&host->shost->tag_set, smq_attached_see, host);
-	for (i = 0; i < smq_attached_nr(host); i++)
+	for (i = 0; i < attached->nr; i++)
 		late |= smq_attached_check_one(host, &attached->cmds[i]);
 	mutex_unlock(&attached->lock);
 	return late;

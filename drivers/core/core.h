@@ -130,6 +130,21 @@ static inline struct smq_lun_core *smq_cmd_lun(struct smq_cmd *cmd)
 	return unlikely(lun) ? lun : smq_sdev_to_core(smq_cmd_to_scmd(cmd)->device);
 }
 
+/*
+ * How many commands the tags of a hardware queue come after those of the one before. 0: all queues
+ * have the same tags.
+ */
+static inline unsigned int smq_host_tag_step(const struct smq_host *host)
+{
+	return host->shost->host_tagset ? 0 : host->shost->tag_set.queue_depth;
+}
+
+/* How many commands a host has: one for each tag. */
+static inline unsigned int smq_host_nr_cmds(const struct smq_host *host)
+{
+	return (host->nr_hwqs - 1) * smq_host_tag_step(host) + host->shost->tag_set.queue_depth;
+}
+
 /* The command of a started request of the host. */
 static inline struct smq_cmd *smq_rq_to_cmd(struct smq_host *host, struct request *rq)
 {

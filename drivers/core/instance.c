@@ -106,11 +106,11 @@ static struct smq_policy *smq_policy_make(struct smq_host *host, const struct sm
 	policy->ops = ops;
 	policy->host = host;
 	policy->knobs = smq_registry_knobs(host, ops);
-	policy->tags = host->shost->tag_set.queue_depth;
+	policy->tag_step = smq_host_tag_step(host);
 	policy->cmd_stride = ALIGN(sizeof(struct smq_policy_cmd) + ops->cmd_size, 8);
 	INIT_LIST_HEAD(&policy->luns);
 	INIT_RCU_WORK(&policy->free, smq_policy_free);
-	policy->cmds = kvcalloc(host->nr_hwqs * policy->tags, policy->cmd_stride, GFP_KERNEL);
+	policy->cmds = kvcalloc(smq_host_nr_cmds(host), policy->cmd_stride, GFP_KERNEL);
 	if (!policy->cmds || percpu_ref_init(&policy->refs, smq_policy_unused, 0, GFP_KERNEL))
 		goto free_policy;
 	err = ops->moves ? smq_move_begin_host(host) : 0;

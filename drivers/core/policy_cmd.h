@@ -14,7 +14,7 @@ static inline void smq_seen_set(struct smq_policy *policy, struct smq_policy_lun
 				struct smq_cmd *cmd)
 {
 	struct request *rq = scsi_cmd_to_rq(smq_cmd_to_scmd(cmd));
-	unsigned int at = rq->mq_hctx->queue_num * policy->tags + rq->tag;
+	unsigned int at = rq->mq_hctx->queue_num * policy->tag_step + rq->tag;
 	struct smq_policy_cmd *seen = policy->cmds + at * policy->cmd_stride;
 
 	percpu_ref_get(&policy->refs);

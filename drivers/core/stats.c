@@ -26,8 +26,11 @@ static unsigned int smq_attached_inflight(const struct smq_hwq *hwq)
 	const struct smq_attached_cmd *cmds = attached->hwqs[hwq->index].cmds;
 	unsigned int tag, inflight = 0;
 
-	for (tag = 0; tag < attached->tags; tag++)
-		inflight += atomic_read(&cmds[tag].cmd.state) != SMQ_FREE;
+	for (tag = 0; tag < hwq->host->shost->tag_set.queue_depth; tag++) {
+		/* data_race: a statistic. Another hardware queue may have the same tags. */
+		if (data_race(cmds[tag].cmd.hwq) == hwq)
+			inflight += atomic_read(&cmds[tag].cmd.state) != SMQ_FREE;
+	}
 	return inflight;
 }
 

@@ -232,6 +232,7 @@ bool smq_host_is_own(const struct Scsi_Host *shost);
 static __always_inline void smq_attached_begin(struct smq_hwq *hwq, struct smq_cmd *cmd,
 					       struct scsi_cmnd *scmd)
 {
+	cmd->hwq = hwq;
 	cmd->scmd = scmd;
 	/* As in smq_queue_one(): a plain store is enough. */
 	atomic_set(&cmd->state, SMQ_OWNED);

@@ -39,8 +39,9 @@ struct smq_attached_hwq {
 /**
  * struct smq_attached - what the layer keeps beside an attached host
  * @hwqs: for each hardware queue
- * @cmds: a command for each tag of each hardware queue
- * @tags: tags of a hardware queue
+ * @cmds: a command for each tag of each hardware queue, or of the host if its queues share their
+ *	tags
+ * @nr: number of @cmds
  * @luns: struct smq_lun_core.attached; changed under @lock, read inside an RCU read-side section
  * @node: in the list of all attached hosts
  * @shown: the host has the layer's attributes in sysfs and debugfs
@@ -56,7 +57,7 @@ struct smq_attached_hwq {
 struct smq_attached {
 	struct smq_attached_hwq *hwqs;
 	struct smq_attached_cmd *cmds;
-	unsigned int tags;
+	unsigned int nr;
 	DECLARE_HASHTABLE(luns, SMQ_ATTACHED_LUN_BITS);
 	struct list_head node;
 	bool shown;

@@ -212,7 +212,7 @@ struct smq_policy_cmd {
  * @hwqs: its parts of the hardware queues, by their index
  * @cmds: its parts of commands, by hardware queue and tag
  * @cmd_stride: bytes of each part in @cmds
- * @tags: number of tags of each hardware queue
+ * @tag_step: how many commands of @cmds each hardware queue has; 0: all share them
  * @luns: its parts of the LUNs, under the host's policy lock
  * @free: frees the policy in process context, after a grace period
  * @priv: the policy's own area per host
@@ -229,7 +229,7 @@ struct smq_policy {
 	struct smq_policy_hwq **hwqs;
 	void *cmds;
 	size_t cmd_stride;
-	unsigned int tags;
+	unsigned int tag_step;
 	struct list_head luns;
 	struct rcu_work free;
 	unsigned char priv[] __aligned(8);

@@ -367,7 +367,7 @@ static void policy_begin(void)
 	world.own_policy.host = &world.host;
 	world.own_policy.cmds = world.own_seen;
 	world.own_policy.cmd_stride = SEEN_SIZE;
-	world.own_policy.tags = CMDS;
+	world.own_policy.tag_step = CMDS;
 	world.core.no_policy = &world.own_policy;
 	if (!strcmp(set.policy, "none")) {
 		ops.holds = false;
@@ -378,7 +378,7 @@ static void policy_begin(void)
 	policy->hwqs = world.policy_hwqs;
 	policy->cmds = world.seen;
 	policy->cmd_stride = SEEN_SIZE;
-	policy->tags = CMDS;
+	policy->tag_step = CMDS;
 	world.policy_lun.policy = policy;
 	world.policy_lun.lun = &world.lun;
 	if (set.inactive)

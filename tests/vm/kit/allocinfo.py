@@ -40,3 +40,9 @@ def grown(before: dict[str, int], wanted: Callable[[str], bool],
         if not more or time.monotonic() > end:
             return more
         time.sleep(0.2)
+
+
+def size_of(function: str) -> int:
+    """How many bytes are allocated by the calls in a function."""
+    found = map(LINE.match, ALLOCINFO.read_text(encoding="ascii").splitlines())
+    return sum(int(match[1]) for match in found if match and match[5] == function)
