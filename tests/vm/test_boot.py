@@ -11,7 +11,9 @@ import stat
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kit import conv, smqsg, virtio
+from kit import conv, debugfs, smqsg, virtio
+from kit.attach import attached
+from kit.fiojob import load_on
 from kit.host import SCSI_DEVICES, find_hosts, is_loaded, loaded, run, unload, wait_for
 from kit.probe import probed
 from kit.trace import recording
@@ -19,6 +21,7 @@ from kit.udev import udevd
 
 BOOT = Path(__file__).resolve().parents[2] / "docs/boot"
 SLOT = "0000:00:10.0"
+ATTACH = "udev/rules.d/90-smq-attach.rules"
 HOSTS, NODES = "udev/rules.d/90-smq-hosts.rules", "udev/rules.d/90-smqsg.rules"
 MODULES_LOAD = "/lib/systemd/systemd-modules-load"
 
@@ -92,6 +95,27 @@ def test_policy_of_one_hba():
         wait_for("the policy", lambda: host.policy() == "batch")
         assert host.attr("smq_batch/usecs") == "20"
         assert host.attr("smq/poll_queues") == "1"
+
+
+def test_attach_by_a_rule():
+    """A rule attaches the host when its LUN appears, and gives it its policy: also when the last
+    LUN was gone, which detaches the host. In place, batch measures the driver's doorbell."""
+    with booted(ATTACH):
+        host = host_of("virtio_scsi")
+        for _ in range(2):
+            wait_for("the host", lambda: host.sysfs.name in attached())
+            wait_for("the policy", lambda: host.policy() == "prio")
+            assert host.attr("smq_prio/ratio") == "8"
+            lun, = host.wait_luns(1)
+            conv.write(host.sysfs / "smq/policy", "batch")
+            with load_on(lun.sd, ioengine="libaio", rw="randread", bs=512, iodepth=32,
+                         time_based=True, runtime=60):
+                wait_for("a sample", lambda: any(
+                    debugfs.doorbell(host, hwq["hwq"])[0] for hwq in host.hwqs()), 40)
+            conv.write(lun.sysfs / "delete", 1)
+            assert not attached()
+            conv.write(host.sysfs / "scan", "- - -")
+        wait_for("the host", lambda: host.sysfs.name in attached())
 
 
 def test_udev_is_told_of_a_host_when_the_host_has_its_settings():
