@@ -1,23 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The report's tables that compare the legacy path with scsi-mq, and its table of the trace of
-2013: each figure is under the name of the kernel or model on which it was measured."""
+"""The figures of the legacy path beside those of scsi-mq, and of the trace of 2013: ratios and
+shares, each of the kernel or model on which it was measured."""
 
-import re
 import sys
 from pathlib import Path
-
-import pytest
 
 HERE = Path(__file__).resolve().parent
 BENCH = HERE.parents[1] / "tools" / "bench"
 sys.path[:0] = [str(BENCH), str(HERE)]
 
-from smqbench import bothpaths, claims, groups, report, trace  # noqa: E402
+from smqbench import bothpaths, groups, report, trace  # noqa: E402
 from smqbench.acquisitions import REAL_QUEUE_LOCK  # noqa: E402
 from smqbench.figures import FigureSet  # noqa: E402
-from test_bench_claims import everything, figure, insn, locks  # noqa: E402
-
-CONFIG = BENCH / "legacy" / "config-4.19"
+from test_bench_claims import figure, insn, locks  # noqa: E402
 
 
 def model():
@@ -97,31 +92,3 @@ def test_driver_of_a_given_kernel_is_counted_separately():
     taken = FigureSet([figure("legacy-kernel", "kernel_legacy", "insn", 8000.0, path="libaio",
                               bs=4096, qd=1, parts={"group": split})])
     assert trace.columns(taken)[2].cell(trace.DRIVER) == "200 (2.5 %)"
-
-
-@pytest.mark.parametrize("taken", [FigureSet(), everything()], ids=["no figures", "all"])
-def test_each_claim_is_in_one_table(taken):
-    """Each claim is in exactly one table: the table of its way of completion, the table of the
-    trace, or the table of batching."""
-    text = report.markdown(taken)
-    for about, title in claims.ABOUT.items():
-        section = text.split(f"### {title}\n", 1)[1].split("\n### ", 1)[0]
-        for claim in claims.CLAIMS:
-            assert (f"| {claim.text} |" in section) == (claim.about == about), claim.text
-    assert len({claim.text for claim in claims.CLAIMS}) == len(claims.CLAIMS)
-    for mode in bothpaths.MODES.values():
-        assert f"### Legacy beside scsi-mq: {mode}" in text
-    assert "### The trace of 2013, three times" in text
-
-
-def test_config_has_what_the_guest_needs():
-    """The fragment sets no option twice, and has all options that the tool requires."""
-    options = re.findall(r"^(?:# )?(CONFIG_\w+)[= ]", CONFIG.read_text(encoding="ascii"),
-                         re.MULTILINE)
-    assert len(options) == len(set(options))
-    text = CONFIG.read_text(encoding="ascii")
-    for line in ("CONFIG_SMP=y", "CONFIG_KALLSYMS=y", "CONFIG_SERIAL_8250_RUNTIME_UARTS=4",
-                 "CONFIG_SERIAL_8250_SHARE_IRQ=y", "CONFIG_HIGH_RES_TIMERS=y",
-                 "CONFIG_SCSI_DEBUG=m", "CONFIG_AIO=y", "CONFIG_HZ_250=y",
-                 "# CONFIG_RETPOLINE is not set", "# CONFIG_PAGE_TABLE_ISOLATION is not set"):
-        assert f"\n{line}\n" in text, line

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench's claims and its report: each answer follows from the figures, whatever they are."""
+"""The bench's claims: each answer follows from the figures, whatever they are."""
 
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +12,7 @@ from program import program
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
 
-from smqbench import attached, claims, figures, groups, matrix, peers, report  # noqa: E402
+from smqbench import attached, claims, figures, groups, peers  # noqa: E402
 from smqbench.acquisitions import HOST_LOCK, QUEUE_LOCK, REAL_QUEUE_LOCK  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
 from smqbench.figures import METRICS, Figure, FigureSet  # noqa: E402
@@ -158,27 +157,6 @@ def change(taken, wanted, **fields):
                       for one in taken.figures])
 
 
-def test_claims_without_figures_have_no_answer():
-    """Without figures no claim has an answer."""
-    found = verdicts(FigureSet())
-    assert {answer.verdict for answer in found.values()} == {claims.UNKNOWN}
-    assert not any(answer.here for answer in found.values())
-
-
-def test_missing_values_have_a_reason():
-    """If a figure is missing, the answer repeats the instrument's reason."""
-    taken = FigureSet(skipped={"insn legacy_419": "the policy is refused",
-                               "legacy-kernel": "no kernel was given"}, failed={"lines": "no QEMU"})
-    taken.add(insn("smq_ram_1q", 7000, bs=4096))
-    found = verdicts(taken)
-    assert found["4.19: legacy against scsi-mq, 4k QD32, model"].why == "the policy is refused"
-    assert found["4.19: legacy against scsi-mq, SG_IO 512, a given kernel"].why == \
-        "no kernel was given"
-    assert found["4.19: the lock's cache line bounces, two jobs on one LUN"].why == "no QEMU"
-    assert "tools/bench/locks took no such figure of legacy 2013 (model)" in \
-        found["2013: host_lock per command, QD32"].why
-
-
 def test_figures_of_the_papers_reproduce_every_claim():
     """Figures like those of the papers reproduce every claim."""
     for answer in verdicts(everything()).values():
@@ -242,36 +220,6 @@ def test_model_reproduces_a_difference_within_15_percent():
         assert verdicts(taken)["4.19: legacy against scsi-mq, 4k QD32, model"].verdict == verdict
 
 
-def test_report_has_everything():
-    """The report has each figure's value and command, the claims and the failures. It marks
-    models."""
-    taken = everything()
-    taken.skipped["insn null_blk"] = "no such module"
-    taken.failed["native"] = "ended with status 2: no UML"
-    text = report.markdown(taken, [report.Plot("insn.svg", "Instructions")])
-    for one in taken.figures:
-        if one.metric not in ("own_transfers",):
-            assert matrix.number(one.value) in text, one.key
-    for word in ("insn null_blk: no such module", "native: ended with status 2: no UML",
-                 "![Instructions](insn.svg)", "legacy 2013 (model)", "## What was claimed",
-                 "## Where ours costs more", "## Locks", "`modules: modprobe smq_ram`",
-                 "Taken by `tools/bench/locks --rows scsi_debug,smq_ram,legacy_2013,legacy_419 "
-                 "--repeat 2`"):
-        assert word in text, word
-
-
-def test_every_table_has_its_command():
-    """Within a few lines below each table the report has the command that measures it again."""
-    lines = report.markdown(everything()).splitlines()
-    ends = [at for at, line in enumerate(lines)
-            if line.startswith("| ") and not lines[at + 1].startswith("| ")]
-    # The table after this heading has no figures.
-    last = lines.index("## What the rows are")
-    for at in ends:
-        if at < last:
-            assert any("Taken by `" in line for line in lines[at:at + 8]), lines[at]
-
-
 def test_differences_within_the_spread_are_not_worse():
     """A row is worse only if the difference exceeds the spread and 1 %. The metric determines which
     direction is worse."""
@@ -284,73 +232,10 @@ def test_differences_within_the_spread_are_not_worse():
     assert not peers.worse(FigureSet(faster))
 
 
-def test_virtio_has_its_own_table():
-    """Figures of virtio-scsi depend on QEMU: they have a section of their own, with bounds."""
-    taken = everything()
-    for one in both_of_virtio():
-        if one.metric == "insn_lld":
-            taken.add(replace(one, metric="insn", value=one.value + 5000))
-    text = report.markdown(taken, [report.Plot("virtio.svg", "virtio-scsi")])
-    before, after = text.split("## QEMU's virtio-scsi")
-    after = after.split("\n## ")[0]
-    assert "6312" not in before.split("## Instructions per I/O")[1], "virtio is not in this table"
-    for words in ("| virtio_scsi | 1312 | 1408 |", "| smq_virtio | 768 | 864 |", "(virtio.svg)",
-                  "### What must hold", "| QD32, LLD's instructions / virtio_scsi's | <= 0.6 | "
-                  "0.5854 | PASS |", "Taken by `tools/bench/insn --virtio --repeat 5`"):
-        assert words in after, words
-    assert "read virtqueue_add_split [virtio_ring]" in text.split("### By function, virtio-scsi")[1]
-    more = FigureSet([figure("insn", row, "doorbells", value, qd=128) for row, value in
-                      (("smq_virtio", 0.11), ("virtio_scsi", 0.045))])
-    more.figures = [replace(one, spread=0.0) for one in more.figures]
-    assert [row[:4] for row in peers.worse(more)] == [
-        ["smq_virtio", "virtio_scsi", "io_uring read 512 QD128 batch 16", "doorbells/IO"]]
-
-
-def test_column_heads_are_short():
-    """A column's head names only the parameters that differ between columns."""
-    found = [insn("smq_ram", 1.0 + n, luns=luns, bs=bs) for n, (luns, bs) in
-             enumerate(((1, 512), (10, 512), (1, 4096)))]
-    assert matrix.cells(found)[0] == ["device", "read 512 1 LUN", "read 512 10 LUNs",
-                                      "read 4k 1 LUN"]
-    assert matrix.cells(found[:1])[0] == ["device", "io_uring read 512 QD32 batch 16"]
-    assert matrix.text_of(found[0]) == "1 ±1"
-    assert [matrix.number(value) for value in (6455.4, 0.0625, 0.34, 3.0, 12.345)] == [
-        "6455", "0.062", "0.34", "3", "12.35"]
-
-
 def run(*arguments, **environment):
     """Runs tools/bench/run with arguments for which it boots no VM."""
     return subprocess.run([BENCH / "run", *arguments], capture_output=True, text=True, timeout=60,
                           check=False, env={"PATH": "/usr/bin:/bin"} | environment)
-
-
-@pytest.mark.parametrize("arguments, message", [
-    (["--only", "stopwatch"], "there is no instrument 'stopwatch', only insn"),
-    (["--repeat", "0"], "--repeat 0: from 1 to 50"),
-    (["--rows", "smq_ram"], "--rows: needs --only with one instrument"),
-    (["--rows", "smq_virtio", "--only", "virtio"], "--rows: virtio always measures all of"),
-    (["--again", "--out", "/nonexistent"], "/nonexistent/results.json"),
-])
-def test_bad_arguments_are_named(arguments, message):
-    """tools/bench/run refuses bad arguments, with a line that has the reason."""
-    done = run(*arguments)
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
-@pytest.mark.parametrize("instrument", ["insn", "locks", "lines"])
-@pytest.mark.parametrize("arguments, message", [
-    (["--repeat", "51"], "--repeat 51: from 1 to 50"),
-    (["--rows", "nvme"], "--rows: there is no row 'nvme', only null_blk"),
-    (["--json", "/nonexistent/x"], "no such folder"),
-    (["--keep", "/proc"], "--keep /proc: is not empty"),
-])
-def test_instruments_name_bad_arguments(instrument, arguments, message):
-    """Each instrument refuses bad arguments in the same way."""
-    done = subprocess.run([BENCH / instrument, *arguments], capture_output=True, text=True,
-                          timeout=60, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
 
 
 def test_a_failed_instrument_does_not_stop_the_others(tmp_path):
@@ -360,32 +245,6 @@ def test_a_failed_instrument_does_not_stop_the_others(tmp_path):
     assert "insn FAILED: ended with status 2" in done.stderr
     assert "there is no row 'nvme'" in (tmp_path / "report.md").read_text()
     assert "insn" in figures.read(tmp_path / "results.json").failed
-
-
-def test_again_rebuilds_the_report_from_results(tmp_path):
-    """--again makes the report and all pictures from results.json, without a measurement."""
-    everything().write(tmp_path / "results.json")
-    (tmp_path / "old.svg").write_text("gone")
-    done = run("--again", "--out", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    drawn = sorted(path.name for path in tmp_path.glob("*.svg"))
-    assert drawn == ["doorbells.svg", "insn.svg", "lines.svg", "locks.svg", "native.svg",
-                     "native_paths.svg", "split.svg", "virtio.svg"]
-    page = (tmp_path / "index.html").read_text()
-    for name in drawn:
-        assert "<svg" in (tmp_path / name).read_text()
-        assert f"({name})" in (tmp_path / "report.md").read_text()
-        assert name not in page, "the page refers to another file"
-    assert page.count("<svg") == len(drawn)
-    ids = re.findall(r'\bid="([^"]+)"', page)
-    assert len(ids) == len(set(ids)), "two pictures have the same id"
-    assert set(re.findall(r"url\(#([^)]+)\)", page)) <= set(ids)
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
-    assert not re.search(r'(src|href)="(?!#)(?!http://www.w3.org)', page)
-    lines = (tmp_path / "results.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(everything().figures)
-    assert lines[0].startswith("instrument,row,path,op,bs,qd")
-    assert done.stdout.count("reproduced") == len(claims.CLAIMS)
 
 
 def test_resume_repeats_only_unfinished_instruments(tmp_path, monkeypatch):

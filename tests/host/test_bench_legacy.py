@@ -132,19 +132,6 @@ def test_guest_reports_a_kernel_without_use_blk_mq(kernel, tmp_path):
     assert not (tmp_path / "figures").exists()
 
 
-@needs_qemu
-def test_guest_names_the_module_that_is_missing(kernel, tmp_path):
-    image, modules = kernel
-    for name in ("scsi_common", "scsi_mod", "sd_mod", "sg", "t10-pi", "crc-t10dif",
-                 "crc64-rocksoft", "crct10dif_common", "crc64"):
-        for path in modules.rglob(f"{name}.ko*"):
-            shutil.copy(path, tmp_path)
-    done = run("--any-kernel", "--modules", str(tmp_path), str(image))
-    assert done.returncode == 2
-    assert "scsi_debug is neither built into this kernel nor among the modules given" \
-        in done.stderr
-
-
 def both_paths(taken, mode="", **wanted):
     """The values of both paths, by metric: (legacy, mq)."""
     return {figure.metric: tuple(one.value for row in (plan.LEGACY, plan.MQ) for one in
@@ -334,15 +321,6 @@ def test_guest_parses_lock_stat():
     assert done.stdout == "325266 130547 &(&q->__queue_lock)->rlock\n77 0 &mm->mmap_sem-R\n"
 
 
-def test_without_figures_the_recorded_ones_are_shown():
-    """If no kernel was measured, the report's tables have the recorded figures of 4.19.304, with a
-    label that says so."""
-    for mode, ratio in (("", "1.21"), ("_timer", "1.22")):
-        (label, pairs), = bothpaths.sources(FigureSet(), mode)
-        assert "measured elsewhere" in label
-        assert bothpaths.cells(pairs)[0][5] == ratio
-
-
 @pytest.mark.parametrize("wrong, message", [
     ("ends", "the guest ended before its measurements did; QEMU: qemu has enough"),
     ("error", "the guest: the disk fell off; its last messages:\n  [    1.000000] the kernel's"),
@@ -373,35 +351,3 @@ def test_too_new_kernel_is_refused_at_once(tmp_path, release):
     assert done.stderr == (
         f"legacy-kernel: LEGACY_KERNEL: {release} has no legacy path (it was removed in Linux "
         "5.0); give a kernel up to 4.20 that has scsi_mod.use_blk_mq\n")
-
-
-@pytest.mark.parametrize("arguments, status, message", [
-    ([], 2, "BZIMAGE is missing, and LEGACY_KERNEL is not set"),
-    (["/no/such"], 2, "LEGACY_KERNEL: no file /no/such"),
-    (["/etc/passwd"], 2, "LEGACY_KERNEL: /etc/passwd is not a bzImage"),
-    (["--modules", "/no/such", "IMAGE"], 2, "LEGACY_MODULES: no folder /no/such"),
-    (["--modules", "EMPTY", "IMAGE"], 2, "holds no module"),
-    (["--repeat", "0", "IMAGE"], 2, "'0' is not a number from 1 to 50"),
-    (["--repeat", "51", "IMAGE"], 2, "'51' is not a number from 1 to 50"),
-    (["--rows", "scsi_debug", "IMAGE"], 2, "--rows: there is no row 'scsi_debug'"),
-    (["--workloads", "fio", "IMAGE"], 2, "--workloads: there is no workload 'fio'"),
-    (["--any-kernel", "--rows", "kernel_legacy", "IMAGE"], 2, "--rows: --any-kernel measures"),
-    (["--json", "/no/such/file", "IMAGE"], 2, "--json /no/such/file: no such folder"),
-    (["--keep", "/etc", "IMAGE"], 2, "--keep /etc: is not an empty folder"),
-    (["--timeout", "x", "IMAGE"], 2, "'x' is not a number"),
-    (["--cpus", "3", "IMAGE"], 2, "--cpus: '3' is not a number from 1 to 2"),
-    (["--luns", "11", "IMAGE"], 2, "--luns: '11' is not a number from 1 to 10"),
-    (["--queues", "2", "IMAGE"], 2, "--queues 2: from 1 to 1, the number of --cpus"),
-    (["--only", "all", "IMAGE"], 2, "--only: there is no part 'all', only exact, paced, time"),
-    (["--only", "paced", "IMAGE"], 2, "--only paced: needs --cpus 2"),
-    (["--only", "time", "--rounds", "0", "IMAGE"], 2, "--only time --rounds 0: measures nothing"),
-    (["--rounds", "51", "IMAGE"], 2, "--rounds: '51' is not a number from 0 to 50"),
-])
-def test_bad_arguments_are_named(tmp_path, arguments, status, message):
-    image = old_image(tmp_path / "bzImage")
-    (tmp_path / "empty").mkdir()
-    words = {"IMAGE": str(image), "EMPTY": str(tmp_path / "empty")}
-    done = run(*(words.get(word, word) for word in arguments))
-    assert done.returncode == status
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr

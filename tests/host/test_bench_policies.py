@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/policies: the figures that it reads from guests' output, its bars (the limits that a
-figure has to keep), and its tables."""
+"""tools/bench/policies: the figures that it reads from guests' output, and its bars (the limits
+that a figure has to keep)."""
 
 import json
 import sqlite3
@@ -18,12 +18,11 @@ sys.path.insert(0, str(BENCH))
 
 from dispatch import files  # noqa: E402
 from smqbench import figures, guestlog, instrument, modelled, policies  # noqa: E402
-from smqbench import policybars, shared  # noqa: E402
+from smqbench import policybars  # noqa: E402
 from smqbench.acquisitions import Locks  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
 from smqbench.figures import FigureSet  # noqa: E402
 from smqbench.plan import Plan, Workload  # noqa: E402
-from smqbench.policyrows import POLICY_ROWS  # noqa: E402
 from smqbench.rows import ROWS  # noqa: E402
 
 FSYNC = {"path": "fsync", "op": "write", "bs": 4096, "qd": 1, "batch": 1, "luns": 1, "jobs": 65}
@@ -163,17 +162,6 @@ def test_commits_end_when_the_load_is_over(tmp_path):
         assert database.execute("SELECT count(*) FROM rows").fetchone() == (2,)
 
 
-def test_table_of_files_names_the_best_of_the_others():
-    found = taken(*(figure(f"files_apart_{word}", metric, value * scale)
-                    for word, value in (("direct", 8), ("prio", 2), ("wbt", 5), ("bfq", 4))
-                    for metric, scale in (("lat_p50", 1), ("lat_p99", 2), ("seconds", 1),
-                                          ("mb_s", 0.5))))
-    table, = policies.all_tables(found)
-    assert table.part == "files" and table.says == (
-        "p99 with prio is 0.50 times that of the best of the others, bfq. The untar takes "
-        "0.25 times as long as with direct, the copy has 0.25 times its rate.")
-
-
 @pytest.mark.parametrize("bucket, word", [(1010, "PASS"), (1100, "MISSED"), (900, "PASS")])
 def test_difference_within_the_spread_of_direct_passes(bucket, word):
     """A difference counts as chance if two runs of direct differ by as much."""
@@ -198,36 +186,6 @@ def test_bars_ask_for_rows_and_metrics_that_exist():
         assert bar.judge(Asked()).word == "not measured"
     for wanted in asked:
         assert wanted["row"] in ROWS and wanted["metric"] in figures.METRICS
-
-
-def test_table_has_its_conclusion_and_command():
-    pair = [figure(f"steer_apart_{name}", metric, value, cpus=4)
-            for name, iops in (("direct", 500), ("again", 501), ("steer", 1900))
-            for metric, value in (("iops", iops), ("steered", 60 if name == "steer" else 0))]
-    table, = policies.all_tables(taken(*pair))
-    assert table.part == "steer" and table.command == "tools/bench/policies --only x"
-    assert table.says == "3.80 times direct's rate, 60.00 % of the commands steered."
-    assert [row[0] for row in table.cells[1:]] == ["direct", "direct again", "steer"]
-    lines = policies.markdown(taken(*pair), lambda name: [f"![]({name})", ""])
-    assert "![](policy-steer.svg)" in lines and "### " + policies.TITLES["steer"] in lines
-    assert not any(policies.TITLES["prio"] in line for line in lines)
-    assert "PASS" in "\n".join(policies.text(taken(*pair)))
-    assert not policies.markdown(FigureSet(), lambda name: [])
-
-
-def test_guest_script_has_every_row():
-    """guest/policies.sh has a function for each row."""
-    script = (BENCH / "guest/policies.sh").read_text(encoding="utf-8")
-    rows = (*shared.PAIR_ROWS, *shared.HOME_ROWS, *shared.ALONE_ROWS, *shared.SHAPE_ROWS,
-            *modelled.BATCH_ROWS)
-    assert [row for row in rows if f"\nrow_{row}() {{" not in script or row not in ROWS] == []
-
-
-def test_each_policy_is_compared_with_direct():
-    """For each policy two rows measure direct: "direct" and "again"."""
-    for name, group in POLICY_ROWS.items():
-        assert list(group.words)[:2] == ["direct", "again"]
-        assert all(f"{name}_{word}" in ROWS for word in group.words)
 
 
 def test_waits_in_interrupts_are_counted_separately():
@@ -268,17 +226,6 @@ def test_many_jobs_share_the_ios_of_two():
             for line in words] == [("1600", "320"), ("100", "20")]
 
 
-def test_dirty_refuses_bad_arguments():
-    """dirty, the program with async and sync writers, names bad arguments."""
-    make(BENCH)
-    program = ROOT / "build/tools/bench/dirty"
-    for words, said in (([], "DEVICE"), (["/dev/null"], "give two devices"),
-                        (["--bs", "5000", "a", "b"], "no multiple of 4096"),
-                        (["--writers", "8193", "a", "b"], "from 0 to 8192")):
-        done = subprocess.run([program, *words], capture_output=True, text=True, check=False)
-        assert done.returncode == 2 and said in done.stderr
-
-
 def test_dirty_verifies_its_data(tmp_path):
     """dirty verifies the data that it has written, here to two files."""
     make(BENCH)
@@ -291,13 +238,3 @@ def test_dirty_verifies_its_data(tmp_path):
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["verified"] and len(said["sync_ms"]) == 5
-
-
-@pytest.mark.parametrize("option, message", [
-    ("--only", "argument --only: there is no part 'foo'"),
-    ("--rows", "--rows: there is no row 'foo'")])
-def test_unknown_part_is_refused_by_the_name_of_the_option(option, message):
-    message += ", only batch, bucket, depth, files, prio, steer\n"
-    done = subprocess.run([BENCH / "policies", option, "prio,foo"], capture_output=True, text=True,
-                          check=False, timeout=60)
-    assert (done.returncode, done.stdout) == (2, "") and done.stderr.endswith(message)

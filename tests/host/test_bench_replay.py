@@ -2,14 +2,10 @@
 """tools/bench/replay: its load, its evaluation of sg_io's results, and its verdict."""
 
 import argparse
-import subprocess
-from pathlib import Path
 
 import pytest
 from program import program
 from sg_io_build import binary, run
-
-TOOL = Path(__file__).resolve().parents[2] / "tools/bench/replay"
 
 
 @pytest.fixture(name="bench", scope="module")
@@ -53,18 +49,3 @@ def test_the_paces_are_compared(bench, capsys, kernel, good):
     last = capsys.readouterr().out.splitlines()[-1]
     assert last == f"p99 of smq is 0.50 of that of smq-user, at most 0.5: " \
                    f"{'PASS' if good else 'FAIL'}"
-
-
-def test_a_forced_figure_is_marked(bench, capsys):
-    bench.show({"sg": [error(10)]}, options(repeat=1), "forced: this machine is busy")
-    assert "(forced: this machine is busy)" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("args,why", [
-    (["--rate", "0"], "--rate 0: must be 1 to 100000"),
-    (["--repeat", "51"], "--repeat 51: must be 1 to 50"),
-    (["--seconds", "x"], "invalid int value"),
-])
-def test_bad_options_are_named(args, why):
-    done = subprocess.run([TOOL, *args], capture_output=True, text=True, timeout=30, check=False)
-    assert done.returncode == 2 and why in done.stderr

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The bench makes figures and verdicts from the output of guest and plugins."""
 
-import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -210,36 +208,3 @@ def test_transfers_are_per_io_of_all_jobs(tmp_path):
                                ("kmalloc_trace", "read"): 0.02}
     assert sharing.top["kmalloc_trace", "read"] == 0.15
     assert "0.0500" in "\n".join(tables.transfers({("smq_ram_luns", "plain-512"): sharing}))
-
-
-@pytest.mark.parametrize("arguments, message", [
-    (["--repeat", "0"], "--repeat 0: from 1 to"),
-    (["--rows", "nvme"], "no row 'nvme'"),
-    (["--json", "/nonexistent/x"], "no such folder"),
-])
-def test_bad_arguments_are_named(arguments, message):
-    """A bad argument gives one clear line, and no VM is booted."""
-    done = subprocess.run([BENCH / "quick", *arguments], capture_output=True, text=True,
-                          timeout=20, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
-
-
-def test_json_has_every_figure(folder):
-    """The JSON file has every figure, with its parameters, and every bound."""
-    from smqbench.document import Document
-    log = guestlog.read(folder)
-    made = counts.cells(log, folder)
-
-    class Options:
-        """Options in the form in which quick parses them."""
-        kernel, repeat, rows = "6.1", 1, ["smq_ram"]
-    document = Document("quick", Options)
-    document.add_counts(log, made)
-    document.add_verdicts(bounds.of_counts(made, log.kernel))
-    content = json.loads(json.dumps(document.content))
-    figure, = content["instructions"]["figures"]
-    assert figure["insns"] == 100
-    assert figure["functions"]["ram_other [smq_ram]"] == 10
-    assert content["instructions"]["parameters"] == log.parameters
-    assert len(content["bounds"]) == 8

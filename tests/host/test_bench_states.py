@@ -3,7 +3,6 @@
 measurement itself is a slow test."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -71,15 +70,3 @@ def test_a_path_that_was_not_counted_is_a_failure():
     found = taken(count())
     del found["pause", states.WORKLOADS[-1].key]
     assert [one.rpartition(": ")[2] for one in states.differences(found)] == ["not counted"]
-
-
-def test_guest_has_every_state():
-    text = (BENCH / "guest" / "states.sh").read_text(encoding="utf-8")
-    assert set(re.findall(r"^state_(\w+)\(\)", text, re.MULTILINE)) == set(states.STATES)
-
-
-def test_an_unknown_state_is_refused():
-    done = subprocess.run([BENCH / "states", "--states", "pause,sleep"], capture_output=True,
-                          text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "--states: there is no state sleep" in done.stderr
