@@ -9,14 +9,12 @@ import time
 
 import pytest
 from kit import cdb, smqsg
-from kit.adhoc import push_adhoc
 from kit.child import as_nobody
 from kit.host import wait_for
-from kit.memory import Memory
 from kit.sgio import SgDev
-from kit.slots import BLOCK, CANCEL, Cancel, Field, SlotFile, command, ioctl
+from kit.slots import CANCEL, Cancel, Field, SlotFile, command, ioctl
 from kit.slowdisk import DEPTH, SLOW, opened
-from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
+from kit.uring import Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 SOON = SLOW / 1e9 / 2     # seconds: half of a slow command's time
@@ -99,23 +97,6 @@ def sg_io(file):
     return 0
 
 
-def test_sent_commands_of_a_cancelled_batch_complete(device):
-    """When a batch is cancelled, each of its commands that was sent ends with its own result, and
-    each other command with ECANCELED."""
-    with opened(device.path) as file, Ring() as ring:
-        device.slow(4 * SLOW)
-        file.push_batch(ring, range(12), 100)
-        ring.submit()
-        waiting(device, 1)
-        # A batch waits as a whole: a single slot of it cannot be cancelled.
-        assert file.cancel(11) == (errno.ENOENT, 0)
-        assert file.cancel() == (0, 1)
-        device.slow(0)
-        assert ring.wait(1) == [(100, 12 - DEPTH)]
-        assert [file.status(slot).result for slot in range(12)] == (
-            [0] * DEPTH + [-errno.ECANCELED] * (12 - DEPTH))
-
-
 @pytest.mark.timing
 def test_batch_is_cancelled_while_it_is_sent(device):
     """A batch can be cancelled even while the dispatcher sends the part of it that has room."""
@@ -135,40 +116,6 @@ def test_batch_is_cancelled_while_it_is_sent(device):
             cancelled.append(failed > 0)
         # A busy machine delays some of them, or cancels them after their end.
         assert statistics.median(times) < SOON and sum(cancelled) > 10
-
-
-@pytest.mark.parametrize("blocks", (1, 16), ids=("copied", "mapped"))
-def test_waiting_adhoc_commands_are_cancelled(device, blocks):
-    """A cancelled command leaves its caller's memory as it was."""
-    size = blocks * BLOCK
-    areas = [Memory(size) for _ in range(12)]
-    for area in areas:
-        area[:] = b"\x5a" * size
-    with SlotFile(device.path) as file, Ring(64, SETUP_SQE128 | SETUP_CQE32) as ring:
-        device.slow(4 * SLOW)
-        raw = [push_adhoc(ring, file.fd, cdb.blocks(cdb.READ_10, 0, blocks), number, area, 0, size)
-               for number, area in enumerate(areas)]
-        ring.submit()
-        waiting(device, 12 - DEPTH)
-        assert file.cancel() == (0, 12 - DEPTH)
-        got = dict(ring.wait(12))
-        assert sorted(got.values()) == [-errno.ECANCELED] * (12 - DEPTH) + [0] * DEPTH
-        for number, area in enumerate(areas):
-            assert (area[:] == b"\x5a" * size) == (got[number] != 0)
-        del raw
-
-
-def test_polled_ring_reports_cancelled_runs(polled):
-    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
-        polled.slow(4 * SLOW)
-        for slot in range(12):
-            file.push(ring, slot)
-        ring.submit()
-        waiting(polled, 12 - DEPTH)
-        assert file.cancel(8) == (0, 1)
-        assert file.cancel() == (0, 12 - DEPTH - 1)
-        got = dict(ring.wait(12))
-        assert sorted(got.values()) == [-errno.ECANCELED] * (12 - DEPTH) + [0] * DEPTH
 
 
 @pytest.mark.smoke

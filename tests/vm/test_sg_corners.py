@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # on: uml sanitize 7.2
-"""Prepared commands in flight while their slots are prepared again, their file is closed, their
-process is stopped or killed, or their device is reset or removed."""
+"""Prepared commands in flight while their slots are prepared again, their process gets a signal,
+forks or executes another program; files that are passed on, or opened exclusively.
+test_sg_events.py has what happens to commands on each way of sending them."""
 import ctypes
 import errno
 import mmap
@@ -10,22 +11,16 @@ import select
 import signal
 import socket
 import sys
-import tempfile
 import threading
-import time
-from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
 from kit.child import FAILED, become_nobody, ended, spawn
-from kit.conv import dispatched
-from kit.host import ModuleError, run, unload, wait_for
+from kit.host import ModuleError, unload, wait_for
 from kit.memory import PAGE, Memory
-from kit.ramdir import ram_host
-from kit.slots import (BLOCK, FEATURE_CANCEL, IN, RESULT_SENSE, Field, SlotFile, command, read,
-                       write)
-from kit.slowdisk import DEPTH, SLOW, opened, slow_disk
-from kit.uring import SETUP_IOPOLL, Ring
+from kit.slots import BLOCK, SlotFile, command, read, write
+from kit.slowdisk import DEPTH, SLOW, opened
+from kit.uring import Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 
@@ -93,28 +88,6 @@ def test_slots_use_lent_pages_after_munmap(device):
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("first", ("ring", "file"))
-def test_all_commands_run_after_close(device, first):
-    """All commands run, even those in flight or waiting when the ring or the file is closed."""
-    with opened(device.path) as file:
-        ring = Ring()
-        device.slow(SLOW // 4)
-        for slot in range(12):
-            file.push(ring, slot)
-        file.push_batch(ring, range(12, 24), 100)
-        ring.submit()
-        assert 0 < smqsg.attr(device.path, "inflight") <= DEPTH
-        if first == "ring":
-            ring.close()
-            device.idle()
-            assert [file.status(slot).runs for slot in range(24)] == [1] * 24
-        else:
-            file.close()
-            assert sorted(ring.wait(13)) == [(slot, 0) for slot in range(12)] + [(100, 0)]
-            ring.close()
-
-
-@pytest.mark.smoke
 def test_ring_completions_do_not_interrupt_a_run(device):
     """If commands in the same thread's ring complete during SMQ_SG_RUN, that does not interrupt
     it."""
@@ -156,89 +129,6 @@ def test_signal_ends_a_run_with_eintr(device):
                 assert file.run(what) == (0, 0)
     finally:
         signal.signal(signal.SIGUSR1, before)
-
-
-def stop(pid):
-    """Sends SIGSTOP, and then SIGCONT before the process has stopped. Both signals have their
-    default action."""
-    os.kill(pid, signal.SIGSTOP)
-    time.sleep(SLOW / 8e9)
-    os.kill(pid, signal.SIGCONT)
-
-
-def debug(pid):
-    """Attaches a debugger, and detaches it."""
-    seize, interrupt, detach = 0x4206, 0x4207, 17
-    ptrace = ctypes.CDLL(None, use_errno=True).ptrace
-    assert ptrace(seize, pid, None, None) == 0
-    assert ptrace(interrupt, pid, None, None) == 0
-    # The process stops only when it returns to user space.
-    wait_for("the stop", lambda: os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT))
-    assert ptrace(detach, pid, None, None) == 0
-
-
-def freeze(pid):
-    """Freezes the cgroup of the process for a while."""
-    with tempfile.TemporaryDirectory() as top:
-        run("mount", "-t", "cgroup2", "none", top)
-        try:
-            group = Path(top) / "smq_sg"
-            group.mkdir(exist_ok=True)
-            (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
-            (group / "cgroup.freeze").write_text("1", encoding="ascii")
-            time.sleep(SLOW / 8e9)
-            (group / "cgroup.freeze").write_text("0", encoding="ascii")
-        finally:
-            run("umount", "-l", top)
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("what", (stop, debug, freeze))
-def test_stop_of_the_process_does_not_end_its_run(device, what):
-    """An event that only stops a process does not end its SMQ_SG_RUN."""
-    with opened(device.path) as file:
-        device.slow(SLOW // 2)
-        pid = spawn(lambda: 0 if file.run(range(12)) == (0, 0) else 1)
-        wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting"))
-        what(pid)
-        assert ended(pid) == 0
-
-
-@pytest.mark.timing
-@pytest.mark.parametrize("how", ("ring", "batch", "ioctl"))
-def test_waiting_commands_of_a_killed_process_are_not_sent(device, how):
-    """When a process is killed, its waiting commands are not sent."""
-    ready, told = os.pipe()
-
-    def work():
-        with opened(device.path) as file, Ring() as ring:
-            device.slow()
-            os.write(told, b"x")
-            if how == "ioctl":
-                return file.run(range(64))[0]
-            if how == "ring":
-                for slot in range(40):
-                    file.push(ring, slot)
-            else:
-                file.push_batch(ring, range(64))
-            ring.submit()
-            ring.wait(99, 60)
-        return 0
-    before = dispatched(device.lun)
-    pid = spawn(work)
-    assert os.read(ready, 1) == b"x"
-    wait_for("commands in flight", lambda: smqsg.attr(device.path, "inflight") == DEPTH)
-    wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting") > 0)
-    os.kill(pid, signal.SIGKILL)
-    assert ended(pid) == -signal.SIGKILL
-    device.idle()
-    # On a busy machine more than those in flight may have been sent by then, but not all.
-    assert DEPTH <= dispatched(device.lun) - before < 40
-    os.close(ready)
-    os.close(told)
-    with opened(device.path) as file:
-        device.slow(0)
-        assert file.run(range(64)) == (0, 0)
 
 
 def test_slots_that_a_child_runs_use_its_parents_memory(device):
@@ -298,40 +188,6 @@ def test_new_program_sees_the_status_of_a_kept_file(device, kept):
 
 
 # Permissions, and other open files.
-
-@pytest.mark.smoke
-def test_command_filter_applies_to_unprivileged_callers(device):
-    """SG_IO's command filter, which depends on the file's open mode, applies to callers without
-    privileges."""
-    os.chmod(device.path, 0o666)
-    vendor, persistent = bytes([0xc1, *bytes(9)]), bytes([0x5e, *bytes(9)])
-
-    def work():
-        become_nobody()
-        for flags, writes in ((os.O_RDONLY, errno.EPERM), (os.O_RDWR, 0)):
-            with SlotFile(device.path, 8, flags=flags) as file:
-                area = Memory(PAGE)
-                if file.lend(0, area):
-                    return 1
-                if file.try_prepare([command(TUR), read(0), command(cdb.inquiry(96), IN, 96)]) \
-                        != (0, 3):
-                    return 2
-                if file.try_prepare([write(40)], 3)[0] != writes:
-                    return 3
-                if file.field != (Field.CDB if writes else Field.NONE):
-                    return 6
-                for bad in (vendor, persistent):
-                    if file.try_prepare([command(bad)], 4) != (errno.EPERM, 0):
-                        return 4
-                    if file.field != Field.CDB:
-                        return 7
-                if file.run(range(3)) != (0, 0) or file.status(4).runs:
-                    return 5
-        return 0
-    assert ended(spawn(work)) == 0
-    with SlotFile(device.path, 8) as file:
-        file.prepare([command(vendor)])
-        assert file.run_one(0).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
 
 
 def test_slots_of_a_passed_file_keep_their_owner(device):
@@ -431,118 +287,3 @@ def test_modules_cannot_be_unloaded_while_a_file_is_open(device):
             with pytest.raises(ModuleError, match="in use"):
                 unload(module, 0)
         assert file.run(range(64)) == (0, 0)
-
-
-# The device.
-
-@pytest.mark.smoke
-def test_removal_of_the_device_ends_all_commands(device):
-    """When the device is removed, commands in flight end, and waiting commands end with ENODEV.
-    Afterwards no command is sent, and the file can be closed."""
-    with opened(device.path) as file, Ring() as ring:
-        device.slow()
-        for slot in range(12):
-            file.push(ring, slot)
-        file.push_batch(ring, range(20, 40), 100)
-        ring.submit()
-        wait_for("waiting commands", lambda: smqsg.attr(device.path, "waiting") > 0)
-        (device.lun.sysfs / "delete").write_text("1", encoding="ascii")
-        got = dict(ring.wait(13))
-        assert got[100] == 20
-        gone = [slot for slot in range(12) if got[slot] == -errno.ENODEV]
-        assert len(gone) == 12 - DEPTH and all(
-            got[slot] == 0 or got[slot] > 0 for slot in range(12) if slot not in gone), got
-        assert not os.path.exists(device.path)
-        assert {file.status(slot).result for slot in range(20, 40)} == {-errno.ENODEV}
-        file.push(ring, 0)
-        ring.submit()
-        assert ring.wait(1) == [(0, -errno.ENODEV)]
-        assert file.run(range(4)) == (0, 4) and file.status(0).result == -errno.ENODEV
-        assert file.info().features & FEATURE_CANCEL
-    with pytest.raises(FileNotFoundError):
-        SlotFile(device.path)
-
-
-@pytest.mark.parametrize("poll_queues", (0, 2), ids=("", "polled"))
-def test_each_command_ends_once_at_a_lun_reset(sg_module, poll_queues):
-    """At a LUN reset each command ends once: the reset ends it, or a repetition completes. All
-    slots work afterwards."""
-    with slow_disk(poll_queues=poll_queues) as device, opened(device.path) as file, \
-            Ring(64, SETUP_IOPOLL if poll_queues else 0) as ring, \
-            sgio.SgDev(device.lun.sg) as dev:
-        device.slow()
-        for turn in range(3):
-            for slot in range(12):
-                file.push(ring, slot)
-            ring.submit()
-            wait_for("waiting commands", lambda: smqsg.attr(device.path, "waiting") > 0)
-            dev.reset(sgio.SG_SCSI_RESET_DEVICE)
-            got = dict(ring.wait(12, 30))
-            assert sorted(got) == list(range(12)) and all(res >= 0 for res in got.values()), got
-            assert [file.status(slot).runs for slot in range(12)] == [turn + 1] * 12
-        device.slow(0)
-        smqsg.clear_attentions(device.lun.sg)
-        assert file.run(range(64)) == (0, 0)
-
-
-@pytest.mark.parametrize("kind", ("lost", "timeout"))
-def test_timeout_affects_only_its_own_command(device, kind):
-    """Error handling begins when the slot's own timeout expires. It does not affect other commands
-    of the file."""
-    with opened(device.path) as file, Ring() as ring:
-        file.prepare([read(slot, timeout_ms=1000) for slot in range(12)])
-        before = int(device.host.stats()["timeouts"])
-        device.dir.arm(kind, count=1, delay_ms=4000)
-        start = time.monotonic()
-        for slot in range(12):
-            file.push(ring, slot)
-        ring.submit()
-        got = dict(ring.wait(12, 40))
-        assert time.monotonic() - start > 0.9
-        bad = [slot for slot, res in got.items() if res]
-        assert len(bad) == 1 and got[bad[0]] >> 8 & 0xff == sgio.DID_TIME_OUT, got
-        assert file.status(bad[0]).result == got[bad[0]]
-        assert device.host.stats()["timeouts"] == before + 1
-        smqsg.clear_attentions(device.lun.sg)
-        assert file.run(range(64)) == (0, 0)
-
-
-def test_command_that_waits_too_long_is_not_sent(device):
-    """If a command still waits when its timeout expires, it is not sent."""
-    with opened(device.path) as file, Ring() as ring:
-        file.prepare([read(60, timeout_ms=300)], 60)
-        device.slow(2 * SLOW)
-        for slot in [*range(2 * DEPTH), 60]:
-            file.push(ring, slot)
-        ring.submit()
-        got = ring.wait(2 * DEPTH + 1)
-        assert sorted(got) == [(slot, 0) for slot in range(2 * DEPTH)] + [(60, -errno.ETIMEDOUT)]
-        assert file.status(60).runs == 0
-
-
-# Faults.
-
-def test_slots_report_faults_and_residuals(sg_module):
-    """Slots report the status, sense and residual that smq_ram's faults cause."""
-    with ram_host() as (host_dir, host):
-        with SlotFile(smqsg.node(host.luns()[0]), 4) as file:
-            area = Memory(PAGE)
-            assert file.lend(0, area) == 0
-            file.prepare([read(0, 8), write(0, 8)])
-            host_dir.arm("short", count=2)
-            for slot in (0, 1):
-                status = file.run_one(slot)
-                assert (status.result, status.resid) == (0, 2048)
-            host_dir.arm("sense", count=2, sense=0x031100)
-            for slot in (0, 1):
-                status = file.run_one(slot)
-                assert status.triple == (3, 0x11, 0)
-                assert status.result & 0x100ff == RESULT_SENSE | sgio.CHECK_CONDITION
-            host_dir.arm("status", count=1, status=sgio.RESERVATION_CONFLICT)
-            status = file.run_one(0)
-            assert status.result & 0xff == sgio.RESERVATION_CONFLICT
-            assert status.triple == (0, 0, 0) and status.sense == b""
-            host_dir.arm("task_set_full", count=3)
-            assert file.run_one(0).result == 0
-            assert host_dir.get("fault/count") == "0"
-            assert file.run_one(0).resid == 0 and file.status(0).runs == 5

@@ -1,32 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0
 # on: uml sanitize 7.2
-"""Polled rings: prepared and ad hoc commands through poll queues, and each way in which a polled
-command ends."""
+"""Polled rings: prepared and ad hoc commands through poll queues. test_sg_events.py has what ends
+them."""
 import errno
 import os
 import random
-import signal
 import struct
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from kit import cdb, sgio, smqsg, uring
+from kit import cdb, smqsg, uring
 from kit.adhoc import push_adhoc
-from kit.child import ended, running, spawn
-from kit.conv import dispatched
-from kit.host import loaded, run, wait_for
+from kit.child import running
+from kit.host import loaded, run
 from kit.kernel import SCSI_DEBUG_POLLS
 from kit.memory import PAGE, Memory
 from kit.probe import calls
 from kit.sanitizing import TIME_FACTOR
-from kit.slots import BLOCK, FEATURE_POLLED, RESULT_SENSE, RESULT_SHORT, command, read, write
+from kit.slots import BLOCK, FEATURE_POLLED, command, read, write
 from kit.slowdisk import DEPTH, SLOW, opened
 from kit.uring import SETUP_CQE32, SETUP_IOPOLL, SETUP_SQE128, Ring
 
 RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": SETUP_SQE128,
          "defer": uring.SETUP_SINGLE_ISSUER | uring.SETUP_DEFER_TASKRUN}
+WIDE = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
 pytestmark = pytest.mark.usefixtures("sg_module")
 
 
@@ -103,8 +102,7 @@ def test_polled_commands_move_the_right_data(polled, spin):
 def test_commands_are_refused_without_poll_queue(device):
     """On a polled ring a node without poll queue refuses each kind of command at once. The node
     reports that it has no poll queue."""
-    flags = SETUP_IOPOLL | SETUP_SQE128 | SETUP_CQE32
-    with opened(device.path) as file, Ring(8, flags) as ring:
+    with opened(device.path) as file, Ring(8, WIDE) as ring:
         file.push(ring, 0)
         file.push_batch(ring, range(4), 100)
         keep = push_adhoc(ring, file.fd, cdb.plain(cdb.TEST_UNIT_READY), 101)
@@ -137,23 +135,6 @@ def test_bad_runs_are_reported_on_a_polled_ring(polled):
         assert sorted(ring.wait(8)) == sorted([
             (3, 0), (3, -errno.EBUSY), (64, -errno.EINVAL), (5, -errno.ENODATA),
             (6, -errno.EOPNOTSUPP), (7, -errno.ENOENT), (100, 3), (101, -errno.EINVAL)])
-
-
-def test_sense_data_is_reported_on_a_polled_ring(polled):
-    """If the device ends a polled command with an error, sense data and residual are reported."""
-    with opened(polled.path) as file, Ring(8, SETUP_IOPOLL) as ring:
-        file.prepare([read(1 << 30), read(0, 8), command(bytes((0xff,)) * 6)])
-        polled.dir.arm("short", count=1)
-        file.push(ring, 1)
-        ring.submit()
-        assert ring.wait(1) == [(1, 0)] and file.status(1).resid == 2048
-        file.push(ring, 0)
-        file.push(ring, 2)
-        file.push_batch(ring, [3, 1], 100)
-        ring.submit()
-        failed = RESULT_SENSE | sgio.CHECK_CONDITION
-        assert sorted(ring.wait(3)) == [(0, failed | RESULT_SHORT), (2, failed), (100, 0)]
-        assert file.status(0).triple == (5, 0x21, 0) and file.status(2).triple == (5, 0x20, 0)
 
 
 @pytest.mark.not_sanitized(
@@ -276,64 +257,6 @@ def test_unpolled_ring_does_not_delay_others(polled):
         assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("polling", (False, True), ids=("idle", "polling"))
-def test_removal_of_the_device_ends_all_commands(polled, polling):
-    """When the device is removed, commands in flight end, and waiting commands end with ENODEV. The
-    removal does not wait until a task polls."""
-    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
-        polled.slow()
-        for slot in range(12):
-            file.push(ring, slot)
-        file.push_batch(ring, range(20, 40), 100)
-        ring.submit()
-        wait_for("waiting commands", lambda: smqsg.attr(polled.path, "waiting") > 0)
-
-        def remove():
-            began = time.monotonic()
-            (polled.lun.sysfs / "delete").write_text("1", encoding="ascii")
-            return int(time.monotonic() - began > 15 * TIME_FACTOR)
-        if polling:
-            with running(remove) as (_, status):
-                got = dict(ring.wait(13, spin=True))
-                assert status() == 0
-        else:
-            assert remove() == 0
-            got = dict(ring.wait(13))
-        gone = [slot for slot in range(12) if got[slot] == -errno.ENODEV]
-        # While the device is polled some commands may end before the removal.
-        assert 0 < len(gone) <= 12 - DEPTH and 0 < got[100] <= 20, got
-        assert polling or len(gone) == 12 - DEPTH and got[100] == 20, got
-        assert all(got[slot] >= 0 for slot in range(12) if slot not in gone), got
-        file.push(ring, 0)
-        file.push_batch(ring, range(4), 100)
-        ring.submit()
-        assert sorted(ring.wait(2)) == [(0, -errno.ENODEV), (100, 4)]
-
-
-@pytest.mark.parametrize("kind", ("lost", "timeout"))
-@pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
-def test_ring_reports_a_command_that_timed_out(polled, kind, spin):
-    """If no poll finds a command, error handling ends it. The ring gets the completion whether the
-    task spins or sleeps."""
-    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
-        file.prepare([read(slot, timeout_ms=1000) for slot in range(12)])
-        before = int(polled.host.stats()["timeouts"])
-        polled.dir.arm(kind, count=1, delay_ms=4000)
-        for slot in range(12):
-            file.push(ring, slot)
-        ring.submit()
-        got = dict(ring.wait(12, 40, spin=spin))
-        bad = [slot for slot, res in got.items() if res]
-        assert len(bad) == 1 and got[bad[0]] >> 8 & 0xff == sgio.DID_TIME_OUT, got
-        assert polled.host.stats()["timeouts"] == before + 1
-        polled.dir.arm("none")
-        smqsg.clear_attentions(polled.lun.sg)
-        file.push_batch(ring, range(64))
-        ring.submit()
-        assert ring.wait(1) == [(0, 0)]
-
-
 @pytest.mark.parametrize("what", ("block", "freeze"))
 def test_unpolled_ring_keeps_no_places(polled, what):
     """When the device has completed the commands of a ring for which no task polls, block I/O gets
@@ -352,57 +275,65 @@ def test_unpolled_ring_keeps_no_places(polled, what):
         assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("first", ("ring", "file"))
-def test_all_commands_run_after_close(polled, first):
-    """If the ring or the file is closed, all commands in flight and all waiting commands run."""
-    with opened(polled.path) as file:
-        ring = Ring(64, SETUP_IOPOLL)
-        polled.slow(SLOW // 4)
-        for slot in range(12):
-            file.push(ring, slot)
-        file.push_batch(ring, range(12, 24), 100)
-        ring.submit()
-        if first == "ring":
-            ring.close()
-            polled.idle()
-            assert [file.status(slot).runs for slot in range(24)] == [1] * 24
-        else:
-            file.close()
-            assert sorted(ring.wait(13)) == [(slot, 0) for slot in range(12)] + [(100, 0)]
-            ring.close()
-
+# Ad hoc commands: their data is in the memory of the submitting process.
 
 @pytest.mark.smoke
-@pytest.mark.timing
-@pytest.mark.parametrize("how", ("spin", "asleep", "batch"))
-def test_waiting_commands_of_a_killed_process_are_not_sent(polled, how):
-    """When a process is killed, its waiting commands are not sent."""
-    ready, told = os.pipe()
-
-    def work():
-        with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
-            polled.slow()
-            os.write(told, b"x")
-            if how == "batch":
-                file.push_batch(ring, range(64))
-            else:
-                for slot in range(40):
-                    file.push(ring, slot)
+@pytest.mark.parametrize("at", (0, 13), ids=("", "copied"))
+def test_adhoc_data_and_sense_reach_the_caller(polled, at):
+    """Data and sense data reach the caller's memory, even if there are more commands than the
+    queue depth allows. Data at an odd address is copied."""
+    data = random.Random(5).randbytes(40 * BLOCK)
+    with opened(polled.path) as file, Ring(64, WIDE) as ring:
+        file.prepare([write(slot, offset=slot * BLOCK) for slot in range(40)])
+        file.memory[:len(data)] = data
+        assert file.run(range(40)) == (0, 0)
+        area, sense = Memory(41 * BLOCK), Memory(PAGE)
+        for turn in range(3):
+            area[:] = bytes(41 * BLOCK)
+            keep = [push_adhoc(ring, file.fd, cdb.blocks(cdb.READ_10, block, 1), block, area,
+                               at + block * BLOCK, BLOCK) for block in range(40)]
             ring.submit()
-            ring.wait(99, 60, spin=how != "asleep")
-        return 0
-    before = dispatched(polled.lun)
-    pid = spawn(work)
-    assert os.read(ready, 1) == b"x"
-    wait_for("commands waiting", lambda: smqsg.attr(polled.path, "waiting") > 0)
-    os.kill(pid, signal.SIGKILL)
-    assert ended(pid) == -signal.SIGKILL
-    polled.idle()
-    # On a busy machine more than those in flight may have been sent by then, but not all.
-    assert DEPTH <= dispatched(polled.lun) - before < 40
-    os.close(ready)
-    os.close(told)
+            assert sorted(ring.wait(40, spin=turn == 1)) == [(block, 0) for block in range(40)]
+            assert area[at:at + 40 * BLOCK] == data
+        keep = push_adhoc(ring, file.fd, bytes((0xff,)) * 6, 99, sense=sense)
+        ring.submit()
+        assert ring.wait(1) == [(99, 0)] and sense[2] & 0xf == 5 and sense[12] == 0x20
+        del keep
+
+
+def test_data_reaches_the_submitter_when_another_process_polls(polled):
+    """Two processes use one file, each with its own ring. Data gets into the memory of the process
+    that submitted the command."""
+    stop = Memory(PAGE, 1 | 0x20)
+    with opened(polled.path) as file:
+        data = random.Random(6).randbytes(BLOCK)
+        file.prepare([write(0)])
+        file.memory[:BLOCK] = data
+        assert file.run([0]) == (0, 0)
+        area = Memory(2 * PAGE)
+
+        def work():
+            """Polls in a child process, which has its own copy of @area at the same address. The
+            parent's data must not get into that copy."""
+            with Ring(64, SETUP_IOPOLL) as ring:
+                while not stop[0]:
+                    for slot in range(1, 33):
+                        file.push(ring, slot)
+                    ring.submit()
+                    ring.wait(32, 30, spin=True)
+            return int(area[:] != bytes(2 * PAGE))
+        with running(work) as (_, status), Ring(64, WIDE) as ring:
+            for _ in range(100):
+                area[:] = bytes(2 * PAGE)
+                keep = push_adhoc(ring, file.fd, cdb.blocks(cdb.READ_10, 0, 1), 0, area, 13, BLOCK)
+                ring.submit()
+                # Meanwhile the other process probably finds the command.
+                time.sleep(0.002)
+                assert ring.wait(1) == [(0, 0)]
+                assert area[13:13 + BLOCK] == data
+                del keep
+            stop[0:1] = b"x"
+            assert status(30) == 0
 
 
 # scsi_debug.

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 # on: uml sanitize 6.12 7.2
-"""Prepared commands: sent by each kind of ring, on each kind of queue, and to several devices."""
+"""Rings: entries of both sizes, entries that change, each kind of queue, several devices; and the
+memory of ad hoc commands that wait."""
 import errno
 import mmap
 import random
+import resource
 import struct
 import time
 from contextlib import ExitStack
@@ -11,33 +13,13 @@ from contextlib import ExitStack
 import pytest
 from kit import cdb, sgio, smqsg, uring
 from kit.adhoc import push_adhoc
-from kit.child import ended, spawn
-from kit.host import loaded
+from kit.child import become_nobody, ended, spawn
+from kit.host import loaded, wait_for
 from kit.memory import PAGE, Memory
+from kit.ramdir import ram_host
 from kit.slots import BLOCK, URING_RUN, SlotFile, read, run_of, write
 from kit.slowdisk import opened
-from kit.uring import Ring
-
-
-RINGS = {"plain": 0, "sqpoll": uring.SETUP_SQPOLL, "sqe128": uring.SETUP_SQE128,
-         "defer": uring.SETUP_SINGLE_ISSUER | uring.SETUP_DEFER_TASKRUN}
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("sqe_flags", (0, uring.SQE_ASYNC), ids=("", "async"))
-@pytest.mark.parametrize("ring", RINGS)
-def test_slots_run_by_each_kind_of_ring(device, ring, sqe_flags):
-    with opened(device.path) as file, Ring(64, RINGS[ring]) as opened_ring:
-        for turn in range(4):
-            file.memory[:] = b"\xa5" * file.memory.size
-            for slot in range(40):
-                file.push(opened_ring, slot, sqe_flags)
-            file.push_batch(opened_ring, range(40, 64), 100, sqe_flags)
-            opened_ring.submit()
-            got = opened_ring.wait(41)
-            assert sorted(got) == [(slot, 0) for slot in range(40)] + [(100, 0)]
-            assert file.memory[:] == bytes(file.memory.size)
-            assert [file.status(slot).runs for slot in range(64)] == [turn + 1] * 64
+from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 
 @pytest.mark.smoke
@@ -170,3 +152,80 @@ def test_one_ring_runs_slots_of_ten_luns(sg_module, poll_queues):
             assert sorted(ring.wait(80, spin=bool(poll_queues))) == sorted(
                 (slot, 0) for slot in range(first, first + 8) for _ in files)
         assert area[:] == data
+
+
+# Ad hoc commands that wait.
+
+# How long other commands hold the host's tags, in ns.
+HELD = 2_000_000_000
+TUR = cdb.plain(cdb.TEST_UNIT_READY)
+
+
+def test_iovecs_are_read_at_submission(device):
+    """smq_sg reads iovecs at the submission: the program may change them afterwards, even before
+    the command is sent."""
+    area, length = Memory(PAGE), 36
+    with opened(device.path) as file, Ring(8, SETUP_SQE128 | SETUP_CQE32) as ring, Ring() as others:
+        device.slow()
+        file.push_batch(others, range(8))
+        others.submit()
+        area[:16] = struct.pack("<QQ", area.address + PAGE // 4, length)
+        keep = push_adhoc(ring, file.fd, cdb.inquiry(length), 0, area, 0, length, iovecs=1)
+        ring.submit()
+        assert smqsg.attr(device.path, "waiting") == 2
+        area[:16] = struct.pack("<QQ", area.address + PAGE // 2, length)
+        assert ring.wait(1) == [(0, 0)] and others.wait(1) == [(0, 0)]
+        assert any(area[PAGE // 4:PAGE // 4 + length])
+        assert not any(area[PAGE // 2:PAGE // 2 + length])
+        del keep
+
+
+def test_data_of_waiting_commands_is_locked_memory(sg_module):
+    """The data of all waiting commands counts as locked memory. A command whose data would exceed
+    the limit ends with EAGAIN at once."""
+    with ram_host(depth=1, hw_queues=1) as (host_dir, host):
+        path = smqsg.node(host.wait_luns(1)[0])
+        host_dir.set("model/service_ns", HELD // 4)
+
+        def work():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (16 * PAGE,) * 2)
+            area, raw = Memory(8 * PAGE), cdb.blocks(cdb.READ_10, 0, 8 * PAGE // 512)
+            with SlotFile(path) as file, Ring(8, SETUP_SQE128 | SETUP_CQE32) as ring:
+                become_nobody()
+                for _ in range(2):
+                    kept = [push_adhoc(ring, file.fd, raw, number, area, 0, 8 * PAGE)
+                            for number in range(5)]
+                    # A command without data does not count.
+                    kept.append(push_adhoc(ring, file.fd, TUR, 5))
+                    ring.submit()
+                    # One command is sent; one waits, and its data counts as nine pages.
+                    assert sorted(ring.wait(6)) == [
+                        (0, 0), (1, 0), *((number, -errno.EAGAIN) for number in (2, 3, 4)), (5, 0)]
+            return 0
+        refused = smqsg.attr(path, "refused")
+        assert ended(spawn(work)) == 0
+        assert smqsg.attr(path, "refused") == refused + 6
+
+
+def test_data_is_locked_memory_until_it_is_unpinned(sg_module):
+    """When a command no longer waits for a tag, its data still counts as locked memory, because the
+    pages are pinned until the command ends."""
+    with ram_host(depth=1, hw_queues=1) as (host_dir, host):
+        path = smqsg.node(host.wait_luns(1)[0])
+        host_dir.set("model/service_ns", HELD)
+
+        def work():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (16 * PAGE,) * 2)
+            area, raw = Memory(8 * PAGE), cdb.blocks(cdb.READ_10, 0, 8 * PAGE // 512)
+            with SlotFile(path) as file, Ring(8, SETUP_SQE128 | SETUP_CQE32) as ring:
+                become_nobody()
+                kept = [push_adhoc(ring, file.fd, raw, number, area, 0, 8 * PAGE)
+                        for number in range(2)]
+                ring.submit()
+                assert ring.wait(1) == [(0, 0)]
+                wait_for("the second command in flight", lambda: not smqsg.attr(path, "waiting"))
+                kept.append(push_adhoc(ring, file.fd, raw, 2, area, 0, 8 * PAGE))
+                ring.submit()
+                assert ring.wait(2) == [(2, -errno.EAGAIN), (1, 0)]
+            return 0
+        assert ended(spawn(work)) == 0

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # on: uml sanitize 7.2
-"""/dev/smqsgN: what users and 32-bit programs may do, and what happens to commands whose process
-was killed or whose device is removed."""
+"""/dev/smqsgN: what users and 32-bit programs may do, and what happens in SG_IO and read() when a
+signal comes or the device is removed."""
 import dataclasses
 import errno
 import fcntl
@@ -11,20 +11,16 @@ import select
 import signal
 import struct
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import cdb, sgheader, sgio, smqsg
-from kit.adhoc import push_adhoc
+from kit import cdb, sgheader, smqsg
 from kit.child import as_nobody, running
 from kit.host import loaded, run, wait_for
 from kit.sgheader import V3, V4, Arena
 from kit.slots import SlotFile
 from kit.slots import command as slot_of
-from kit.slowdisk import slow_disk
-from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 READ = V3(cdb.blocks(cdb.READ_10, 0, 1), 512)
@@ -75,60 +71,12 @@ def slow(path):
 
 # Users.
 
-FILTERED = {"PERSISTENT RESERVE IN": bytes([0x5e, *bytes(6), 0, 24, 0]),
-            "vendor specific": bytes([0xc1, *bytes(9)]),
-            "WRITE BUFFER": bytes([0x3b, *bytes(9)])}
-# The kernel's filter takes these for commands of MMC.
-OF_MMC = {"SANITIZE": bytes([0x48, 2, *bytes(8)]), "MAINTENANCE OUT": bytes([0xa4, 10, *bytes(10)]),
-          "START STOP UNIT": bytes([0x1b, *bytes(5)])}
-
 
 @pytest.mark.smoke
 def test_only_root_may_open_a_new_node(path):
     """A new node belongs to root, and only root may open it."""
     status = os.stat(path)
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, 0, 0o600)
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("flags", (os.O_RDONLY, os.O_RDWR), ids=("rdonly", "rdwr"))
-def test_command_filter_applies_without_cap_sys_rawio(path, arena, flags):
-    """Without CAP_SYS_RAWIO the kernel's command filter applies, however the command is sent."""
-    write = cdb.blocks(cdb.WRITE_10, 0, 1)
-    os.chmod(path, 0o666)
-
-    def work():
-        fd = os.open(path, flags)
-        for command, size in ((TUR, 0), (cdb.inquiry(96), 96), (READ.cdb, 512)):
-            if sgheader.sg_io(fd, V3(command, size), arena).error:
-                return 1
-            if sgheader.sg_io(fd, V4(command, size), arena).error:
-                return 2
-        for command in (*FILTERED.values(), *OF_MMC.values()):
-            if sgheader.sg_io(fd, V3(command), arena).error != errno.EPERM:
-                return 3
-            if sgheader.sg_io(fd, V4(command), arena).error != errno.EPERM:
-                return 4
-        with SlotFile(path, 1, flags=flags) as file, \
-                Ring(flags=SETUP_SQE128 | SETUP_CQE32) as ring:
-            keep = [push_adhoc(ring, file.fd, command) for command in OF_MMC.values()]
-            ring.submit()
-            if {result for _, result in ring.wait(len(keep))} != {-errno.EPERM}:
-                return 10
-        expected = 0 if flags == os.O_RDWR else errno.EPERM
-        if sgheader.sg_io(fd, V3(write, dout=bytes(512)), arena).error != expected:
-            return 5
-        if flags == os.O_RDWR:
-            if sgheader.write(fd, V3(FILTERED["vendor specific"]), arena) != errno.EPERM:
-                return 6
-            if sgheader.write(fd, V3(TUR), arena) or sgheader.read(fd, V3(TUR), arena).error:
-                return 7
-        try:
-            fcntl.ioctl(fd, sgio.SG_SCSI_RESET, struct.pack("i", sgio.SG_SCSI_RESET_DEVICE))
-            return 8
-        except OSError as error:
-            return 0 if error.errno == errno.EACCES else 9
-    assert as_nobody(work) == 0
 
 
 # What a user may send to a disk, from a file open for reading, and what else from one that is also
@@ -214,15 +162,6 @@ def test_other_types_have_the_same_results_as_from_sg(lun, arena, number):
             assert 0 < good < len(OF_TYPES)
 
 
-def test_root_may_send_any_command(path, arena):
-    """Root may send any command, even if the file is open only for reading."""
-    with smqsg.opened(path, flags=os.O_RDONLY) as (fd,):
-        for command in FILTERED.values():
-            assert not sgheader.sg_io(fd, V3(command), arena).error
-        write = V3(cdb.blocks(cdb.WRITE_10, 0, 1), dout=bytes(512))
-        assert not sgheader.sg_io(fd, write, arena).error
-
-
 @pytest.mark.smoke
 def test_passed_descriptor_does_not_give_roots_rights(path, arena):
     """A user who is given root's descriptor cannot use read() or write(), and the command filter
@@ -236,7 +175,7 @@ def test_passed_descriptor_does_not_give_roots_rights(path, arena):
                 return 1
             if sgheader.read(fd, V3(TUR), arena).error != errno.EPERM:
                 return 2
-            if sgheader.sg_io(fd, V3(FILTERED["vendor specific"]), arena).error != errno.EPERM:
+            if sgheader.sg_io(fd, V3(bytes([0xc1, *bytes(9)])), arena).error != errno.EPERM:
                 return 3
             return 4 if sgheader.sg_io(fd, V3(TUR), arena).error else 0
         assert as_nobody(work) == 0
@@ -321,48 +260,6 @@ def test_signal_does_not_end_sg_io(path, arena, slow):
     signal.signal(signal.SIGUSR1, before)
     assert not answer.error and took > 0.9 and caught
     assert int(device.read_text(encoding="ascii"), 16) == sent + 1
-
-
-@pytest.mark.smoke
-@pytest.mark.limit(120)
-@pytest.mark.timing
-@pytest.mark.parametrize("want", (READ, V3(READ.cdb, 511, at=1), V4(READ.cdb, 512)),
-                         ids=("mapped", "copied", "v4"))
-def test_killed_process_ends_before_its_command(path, want, slow):
-    """A process that is killed in SG_IO ends at once, while its command is still in flight. The
-    command ends later."""
-    def work():
-        fd = os.open(path, os.O_RDWR)
-        sgheader.sg_io(fd, want, Arena(64 << 10))
-    # Repeated, because a busy machine may reap the process late.
-    for _ in range(4):
-        with running(work) as (pid, status):
-            wait_for("a command in flight", lambda: smqsg.attr(path, "inflight") == 1)
-            os.kill(pid, signal.SIGKILL)
-            assert status() == -signal.SIGKILL
-            left = smqsg.attr(path, "inflight")
-        smqsg.idle(path)
-        if left:
-            break
-    assert left == 1
-
-
-@pytest.mark.limit(120)
-def test_killed_process_takes_no_place(lun, path, arena, slow):
-    """A process that is killed while its command waits for a place ends at once. Its command takes
-    no place."""
-    with smqsg.depth(lun, 1), smqsg.opened(path) as (fd,):
-        assert not sgheader.write(fd, READ, arena)
-
-        def work():
-            mine = os.open(path, os.O_RDWR)
-            sgheader.sg_io(mine, READ, Arena(64 << 10))
-        with running(work) as (pid, status):
-            wait_for("a waiting command", lambda: smqsg.attr(path, "waiting") == 1, 0.8)
-            os.kill(pid, signal.SIGKILL)
-            assert status() == -signal.SIGKILL
-            assert smqsg.attr(path, "waiting") == 0
-        smqsg.idle(path)
 
 
 def leave_orphan(path, fd, want, arena):
@@ -476,43 +373,6 @@ def test_removal_wakes_waiting_readers(second, arena):
             assert caught.value.errno == errno.ENODEV
 
 
-@pytest.mark.smoke
-@pytest.mark.limit(120)
-def test_removal_ends_commands_in_flight(second, slow, arena):
-    """If a device is removed with commands in flight, each command ends, and its result can be
-    read."""
-    device, path = second
-    with smqsg.opened(path) as (fd,):
-        for pack_id in range(8):
-            assert not sgheader.write(fd, V3(READ.cdb, 512, pack_id=pack_id), arena)
-        (device / "delete").write_text("1", encoding="ascii")
-        got = {sgheader.read(fd, READ, arena).fields["pack_id"] for _ in range(8)}
-        assert got == set(range(8))
-        assert sgheader.read(fd, READ, arena).error == errno.ENODEV
-
-
-@pytest.mark.limit(120)
-def test_removal_ends_a_waiting_write(lun):
-    """If the device is removed while the command of a write() waits to be sent, the write() fails.
-    A waiting read() fails too, because no more results will arrive."""
-    assert lun
-    with slow_disk() as disk, smqsg.opened(disk.path, disk.path) as (fd, other):
-        path = disk.path
-        (disk.lun.sysfs / "queue_depth").write_text("1", encoding="ascii")
-        disk.slow(4 * 10**9)
-        assert not sgheader.write(other, READ, Arena(8192))
-        # These are threads, because another process would have other credentials.
-        with ThreadPoolExecutor(2) as threads:
-            written = threads.submit(sgheader.write, fd, READ, Arena(8192))
-            wait_for("a waiting command", lambda: smqsg.attr(path, "waiting") == 1, 3)
-            got = threads.submit(sgheader.read, fd, READ, Arena(8192))
-            # Give read() time to wait as well.
-            time.sleep(0.3)
-            (disk.lun.sysfs / "delete").write_text("1", encoding="ascii")
-            assert written.result(20) == errno.ENODEV
-            assert got.result(20).error == errno.ENODEV
-
-
 @contextmanager
 def offline(lun):
     """Sets a device offline during the block."""
@@ -543,24 +403,3 @@ def test_offline_device_has_the_same_results_as_from_sg(lun, path, arena):
             fcntl.ioctl(fd, GET_NUM_WAITING, bytes(4)) != bytes(4) for fd in (fds[0], fds[2])))
         sg, ours = (sgheader.read(fd, V3(TUR), arena) for fd in (fds[0], fds[2]))
         assert ours == sg
-
-
-@pytest.mark.limit(180)
-def test_timed_out_command_has_the_same_result_as_from_sg(lun, path, arena):
-    """Error handling ends a command that times out. The result is the one that sg reports."""
-    (smqsg.SCSI_DEBUG / "opts").write_text("0x4", encoding="ascii")
-    answers = []
-    try:
-        with smqsg.opened(lun.sg, path) as fds:
-            for fd in fds:
-                (smqsg.SCSI_DEBUG / "every_nth").write_text("-1", encoding="ascii")
-                answers.append(sgheader.sg_io(fd, V3(READ.cdb, 512, timeout=500), arena))
-                (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
-    finally:
-        (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
-        (smqsg.SCSI_DEBUG / "opts").write_text("0", encoding="ascii")
-    assert answers[0].fields["host_status"] == sgio.DID_TIME_OUT
-    assert dict(answers[1].fields) == dict(answers[0].fields)
-    smqsg.clear_attentions(path)
-    with sgio.SgDev(path) as dev:
-        assert dev.cmd(TUR).good

@@ -1,120 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0
 # on: uml sanitize 7.2
-"""When a process ends, its waiting commands are not sent, even if something keeps the file open.
-Neither idle files nor files with waiting commands slow the dispatcher, however many there are."""
-import mmap
+"""The dispatcher of waiting commands: neither idle files nor files with waiting commands slow it,
+however many there are, and it sends nothing while the system is frozen."""
 import os
 import resource
-import signal
-import struct
 import time
 from pathlib import Path
 
 import pytest
-from kit import cdb, smqsg
+from kit import smqsg
 from kit.adhoc import push_adhoc
-from kit.child import ended, spawn
-from kit.host import wait_for
 from kit.memory import Memory
-from kit.sanitizing import TIME_FACTOR, SANITIZING
-from kit.sgio import SgDev
-from kit.slots import (BLOCK, URING_BATCH, URING_RUN, SlotFile, command, read, run_of,
-                       write)
-from kit.slowdisk import DEPTH
-from kit.uring import (SETUP_CQE32, SETUP_DEFER_TASKRUN, SETUP_IOPOLL, SETUP_SINGLE_ISSUER,
-                       SETUP_SQE128, SETUP_SQPOLL, SQE_ASYNC, SQE_FIXED_FILE, Ring)
+from kit.sanitizing import SANITIZING
+from kit.slots import BLOCK, SlotFile, command, read
+from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 
 COMMANDS = 32
-SERVICE = 1.0       # seconds
-# Timeout of waiting commands: far longer than a test.
-TIMEOUT_MS = 600_000
-# How many seconds may pass from the end of a process's last command in flight until the process is
-# reaped.
-LATE = 4.0
-DATA = b"\x77" * BLOCK
 # How many commands wait: all in four files, or each in a file of its own.
 WAITERS = 4000
-SETUPS = {"sqpoll": SETUP_SQPOLL, "defer": SETUP_SINGLE_ISSUER | SETUP_DEFER_TASKRUN,
-          "iopoll": SETUP_IOPOLL}
-WAYS = [
-    pytest.param("descriptor", "SIGKILL"), pytest.param("descriptor", "exec"),
-    pytest.param("registered", "SIGKILL", marks=pytest.mark.smoke),
-    pytest.param("registered", "exec", marks=pytest.mark.smoke),
-    pytest.param("registered", "exit"),
-    pytest.param("sqpoll", "SIGKILL", marks=pytest.mark.smoke), pytest.param("sqpoll", "exec"),
-    pytest.param("sqpoll", "exit"),
-    pytest.param("defer", "SIGKILL"), pytest.param("async", "SIGKILL"),
-    pytest.param("batch", "SIGKILL"), pytest.param("batch", "exec"),
-    pytest.param("iopoll", "SIGKILL"), pytest.param("iopoll", "exec"),
-]
-
-
-def submit_writes(path, entry):
-    """Submits writes of one block each, of which DEPTH are in flight at a time. @entry is the kind
-    of ring or SQE that submits them. Returns objects that the caller must keep alive."""
-    file, ring = SlotFile(path, COMMANDS), Ring(64, SETUPS.get(entry, 0))
-    memory = Memory(BLOCK)
-    memory[:] = DATA
-    assert file.lend(0, memory) == 0
-    file.prepare([write(lba, timeout_ms=TIMEOUT_MS) for lba in range(COMMANDS)])
-    fd, flags = file.fd, 0
-    if entry in ("registered", "batch"):
-        ring.register_file(file.fd)
-        fd, flags = 0, SQE_FIXED_FILE
-    if entry == "async":
-        flags = SQE_ASYNC
-    if entry == "batch":
-        ring.push(fd, URING_BATCH, file.batch(range(COMMANDS)), flags=flags)
-    else:
-        for slot in range(COMMANDS):
-            ring.push(fd, URING_RUN, run_of(slot), slot, flags)
-    ring.submit()
-    if fd == 0:
-        file.close()
-    return file, ring, memory
-
-
-def written(path):
-    """Returns how many of the blocks have been written. No command may be in flight."""
-    with SgDev(path) as dev:
-        data = dev.cmd(cdb.blocks(cdb.READ_10, 0, COMMANDS), din=COMMANDS * BLOCK).data
-    return sum(data[at:at + BLOCK] == DATA for at in range(0, len(data), BLOCK))
-
-
-@pytest.mark.limit(90)
-@pytest.mark.timing
-@pytest.mark.parametrize("entry, how", WAYS)
-def test_waiting_commands_of_an_ended_process_are_not_sent(request, entry, how):
-    """While some of its commands are in flight and others wait, a process exits, is killed or
-    executes another program. The waiting commands are not sent."""
-    device = request.getfixturevalue("polled" if entry == "iopoll" else "device")
-    device.slow(round(SERVICE * 1e9))
-    died = mmap.mmap(-1, mmap.PAGESIZE)
-
-    def work():
-        keep = submit_writes(device.path, entry)
-        wait_for("commands waiting", lambda: smqsg.attr(device.path, "waiting"))
-        struct.pack_into("<d", died, 0, time.monotonic())
-        if how == "exec":
-            os.execv("/bin/true", ["true"])
-        if how == "SIGKILL":
-            os.kill(os.getpid(), signal.SIGKILL)
-        os._exit(len(keep) - 3)
-    began = time.monotonic()
-    pid = spawn(work)
-    assert ended(pid, 60) == (-signal.SIGKILL if how == "SIGKILL" else 0)
-    # The process is reaped only after its commands in flight have ended.
-    assert time.monotonic() - struct.unpack_from("<d", died)[0] < SERVICE + LATE * TIME_FACTOR
-    rounds = 1 + (time.monotonic() - began) // SERVICE
-    wait_for("nothing waiting", lambda: not smqsg.attr(device.path, "waiting"), LATE)
-    # In each round of SERVICE seconds DEPTH commands are sent. At worst the last of these rounds
-    # began just before the process ended.
-    most = round(DEPTH * rounds)
-    start = time.monotonic()
-    device.idle()
-    assert time.monotonic() - start < SERVICE + LATE * TIME_FACTOR
-    device.slow(0)
-    assert DEPTH <= written(device.path) <= most < COMMANDS
 
 
 def rate(file, ring):
