@@ -2,9 +2,7 @@
 """sg_io verify expects in each block the data of the last command in the file that writes this
 block."""
 
-import random
-
-import pytest
+from properties import given, st
 from sg_io_build import COMMAND_FILE, part, run
 
 PARTS = ("verify/written.c", *COMMAND_FILE)
@@ -45,63 +43,6 @@ def write10(lba, count, pattern):
     return f"2a00{lba:08x}00{count:04x}00 out {count * BLOCK} pattern={pattern}"
 
 
-def same10(lba, count, pattern, bits=0):
-    return f"41{bits:02x}{lba:08x}00{count:04x}00 out {BLOCK} pattern={pattern}"
-
-
-def test_the_last_write_to_a_block_counts(tmp_path):
-    got = expected(tmp_path, [write10(0, 8, "lba"), write10(2, 2, "ff"), write10(3, 3, "byte:7"),
-                              "28000000000000000800 in 128"])
-    assert [got[i][0] for i in range(8)] == [1, 1, 2, 3, 3, 3, 1, 1]
-    assert got[1][1] == lba_data(1) and got[7][1] == lba_data(7)
-    assert got[2][1] == b"\xff" * BLOCK and got[4][1] == b"\7" * BLOCK
-    assert sorted(got) == list(range(8))
-
-
-def test_write_atomic_has_its_own_length_field(tmp_path):
-    # Bytes 10 and 11 are the atomic boundary, 12 and 13 the length.
-    atomic = f"9c00{5:016x}{2:04x}{4:04x}0000 out {4 * BLOCK} pattern=lba"
-    got = expected(tmp_path, [write10(4, 6, "ff"), atomic])
-    assert {lba: line for lba, (line, _) in got.items()} == {4: 1, 5: 2, 6: 2, 7: 2, 8: 2, 9: 1}
-    assert got[8][1] == lba_data(8)
-
-
-def test_orwrite_leaves_data_that_is_not_known(tmp_path):
-    orwrite = f"8b00{2:016x}{3:08x}0000 out {3 * BLOCK} pattern=ff"
-    got = expected(tmp_path, [write10(1, 5, "lba"), orwrite, write10(3, 1, "ff")])
-    assert {lba: (line, data is None) for lba, (line, data) in got.items()} == {
-        1: (1, False), 2: (2, True), 3: (3, False), 4: (2, True), 5: (1, False)}
-
-
-def test_write_same_repeats_its_block(tmp_path):
-    got = expected(tmp_path, [same10(4, 3, "lba"), same10(60, 0, "ff")])
-    assert all(got[i][1] == lba_data(4) for i in (4, 5, 6))
-    # A number of 0 blocks means all blocks up to the end of the disk.
-    assert sorted(got) == [4, 5, 6, 60, 61, 62, 63]
-    ndob = "93010000000000000000000000080000 none 0"
-    assert {data for _, data in expected(tmp_path, [ndob]).values()} == {bytes(BLOCK)}
-
-
-def test_compare_and_write_stores_the_second_half(tmp_path):
-    (tmp_path / "both").write_bytes(b"old" * 16 + b"new" * 16)
-    got = expected(tmp_path, ["89000000000000000005000000030000 out 96 data=both@0"])
-    assert b"".join(got[i][1] for i in (5, 6, 7)) == b"new" * 16
-
-
-def test_blocks_with_unknown_data_are_not_compared(tmp_path):
-    descriptors = b"".join(lba.to_bytes(8, "big") + n.to_bytes(4, "big") + bytes(4)
-                           for lba, n in ((1, 2), (6, 1)))
-    data = (6 + len(descriptors)).to_bytes(2, "big") + len(descriptors).to_bytes(2, "big")
-    (tmp_path / "list").write_bytes(data + bytes(4) + descriptors)
-    unmap = f"42000000000000{8 + len(descriptors):04x}00 out {8 + len(descriptors)} data=list@0"
-    got = expected(tmp_path, [write10(0, 8, "ff"), unmap, write10(2, 1, "zero")])
-    assert [got[i][1] is None for i in range(8)] == [0, 1, 0, 0, 0, 0, 1, 0]
-    got = expected(tmp_path, [write10(0, 8, "ff"), same10(3, 2, "zero", bits=8)])
-    assert [got[i][1] is None for i in range(8)] == [0, 0, 0, 1, 1, 0, 0, 0]
-    got = expected(tmp_path, [write10(0, 8, "ff"), "040000000000 none 0", write10(5, 1, "ff")])
-    assert [i for i in got if got[i][1] is not None] == [5]
-
-
 def test_commands_without_a_known_block_give_no_expected_data(tmp_path):
     (head,) = dump(tmp_path, ["2f020000000000000100 out 16 pattern=ff", "1b0000000000 none 0",
                               "5500000000000000 1000 out 16".replace(" 10", "10"),
@@ -125,24 +66,57 @@ def test_blocks_of_another_size_are_refused(tmp_path):
                                 "16\n")
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_expected_data_matches_a_disk_in_memory(tmp_path, seed):
-    rng = random.Random(seed)
-    lines, disk = [], {}
-    for number in range(1, rng.choice([2, 10, 100, 400])):
-        lba, count = rng.randrange(DISK), rng.randrange(1, 12)
-        count = min(count, DISK - lba)
-        kind = rng.randrange(8)
-        if kind < 6:
-            pattern = rng.choice(["lba", f"byte:{number % 256}"])
-            lines.append(write10(lba, count, pattern))
-            for i in range(lba, lba + count):
-                data = lba_data(i) if pattern == "lba" else bytes([number % 256]) * BLOCK
-                disk[i] = number, data
-        elif kind == 6:
-            lines.append(same10(lba, count, "lba"))
-            disk |= {i: (number, lba_data(lba)) for i in range(lba, lba + count)}
-        else:
-            lines.append(same10(lba, count, "lba", bits=8))
-            disk |= {i: (number, None) for i in range(lba, lba + count)}
-    assert expected(tmp_path, lines) == disk
+def unmap(tmp_path, number, ranges):
+    """UNMAP of (LBA, count); its list is in a file."""
+    listed = b"".join(lba.to_bytes(8, "big") + count.to_bytes(4, "big") + bytes(4)
+                      for lba, count in ranges)
+    (tmp_path / f"list{number}").write_bytes(
+        (6 + len(listed)).to_bytes(2, "big") + len(listed).to_bytes(2, "big") + bytes(4) + listed)
+    size = 8 + len(listed)
+    return f"42000000000000{size:04x}00 out {size} data=list{number}@0"
+
+
+def write(tmp_path, number, kind, lba, count):
+    """A line that changes blocks from @lba on, and the data that each then has; None: unknown."""
+    cdb = f"{lba:016x}{count:08x}"
+    short = f"{lba:08x}00{count:04x}00"
+    each = bytes([number % 256]) * BLOCK
+    twice = bytes(at % 256 for at in range(2 * count * BLOCK))
+    blocks = range(lba, lba + count)
+    # WRITE SAME of 0 blocks means all blocks up to the end of the disk.
+    same = range(lba, DISK)
+    return {
+        "write": (write10(lba, count, f"byte:{number % 256}"), {i: each for i in blocks}),
+        "lba": (write10(lba, count, "lba"), {i: lba_data(i) for i in blocks}),
+        # Bytes 10 and 11 are the atomic boundary, 12 and 13 the length.
+        "atomic": (f"9c00{lba:016x}{2:04x}{count:04x}0000 out {count * BLOCK} pattern=lba",
+                   {i: lba_data(i) for i in blocks}),
+        "or": (f"8b00{cdb}0000 out {count * BLOCK} pattern=ff", dict.fromkeys(blocks)),
+        "same": (f"4100{short} out {BLOCK} pattern=lba", {i: lba_data(lba) for i in blocks}),
+        "same-rest": (f"4100{lba:08x}00000000 out {BLOCK} pattern=ff",
+                      {i: b"\xff" * BLOCK for i in same}),
+        "same-unmap": (f"4108{short} out {BLOCK} pattern=zero", dict.fromkeys(blocks)),
+        "same-zeroes": (f"9301{cdb}0000 none 0", {i: bytes(BLOCK) for i in blocks}),
+        # The data has what is compared, then what is written.
+        "compare": (f"8900{lba:016x}000000{count:02x}0000 out {len(twice)} pattern=count",
+                    {i: twice[(count + i - lba) * BLOCK:][:BLOCK] for i in blocks}),
+        "unmap": (unmap(tmp_path, number, [(lba, count), (0, 1)]), dict.fromkeys([*blocks, 0])),
+        "format": ("040000000000 none 0", dict.fromkeys(range(DISK))),
+        "read": (f"2800{short} in {count * BLOCK}", {}),
+    }[kind]
+
+
+KINDS = ["write", "lba"] * 4 + ["atomic", "or", "same", "same-rest", "same-unmap", "same-zeroes",
+                                "compare", "unmap", "format", "read"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, DISK - 1), st.integers(1, 12)),
+                min_size=1, max_size=60))
+def test_expected_data_is_that_of_a_disk_in_memory(tmp_path_factory, cmds):
+    folder, lines, disk = tmp_path_factory.mktemp("written"), [], {}
+    for number, (kind, lba, count) in enumerate(cmds, 1):
+        line, data = write(folder, number, kind, lba, min(count, DISK - lba))
+        lines.append(line)
+        disk |= {at: (number, found) for at, found in data.items()}
+    # FORMAT UNIT also writes what is behind the blocks that are tested here.
+    assert {at: found for at, found in expected(folder, lines).items() if at < DISK} == disk
