@@ -146,7 +146,7 @@ def same(want, ours, theirs) -> bool:
             dataclasses.replace(ours, data=theirs.data) == theirs)
 
 
-# Headers, each with one wrong or unusual field.
+# Headers with lengths and addresses that the random ones do not have.
 
 INQUIRY = cdb.inquiry(96)
 READ = cdb.blocks(cdb.READ_10, 0, 8)
@@ -154,77 +154,19 @@ WRITE = cdb.blocks(cdb.WRITE_10, 16, 8)
 DATA = bytes(range(256)) * 16
 
 HEADERS = {
-    "plain": V3(INQUIRY, 96),
-    "odd-length": V3(INQUIRY, 95),
-    "odd-address": V3(READ, 4096, at=1),
-    "odd-both": V3(READ, 4095, at=3),
-    "across-pages": V3(READ, 4096, at=4000),
-    "short": V3(cdb.inquiry(255), 255),
-    "short-odd": V3(cdb.inquiry(255), 255, at=1),
-    "more-than-asked": V3(INQUIRY, 4096),
-    "less-than-asked": V3(READ, 2048),
-    "write": V3(WRITE, dout=DATA),
-    "write-odd": V3(WRITE, dout=DATA, at=5),
-    "write-less": V3(WRITE, dout=DATA[:1024]),
-    "write-as-read": V3(WRITE, 4096),
-    "read-as-write": V3(READ, dout=DATA),
-    "read-without-buffer": V3(READ),
-    "none-with-length": V3(READ, 4096, direction=sgio.DXFER_NONE),
-    "unknown": V3(READ, 4096, direction=-5),
-    "positive": V3(READ, 4096, direction=1),
-    "direction-0": V3(READ, 4096, direction=0),
-    "check-condition": V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512),
-    "no-sense-buffer": V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, null=("sbp",)),
-    "sense-0": V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, mx_sb_len=0),
-    "sense-1": V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, mx_sb_len=1),
-    "sense-18": V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, mx_sb_len=18),
-    "sense-255": V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, mx_sb_len=255),
-    "bad-sense": V3(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, bad=("sbp",)),
-    "bad-sense-unused": V3(INQUIRY, 96, bad=("sbp",)),
-    "interface-0": V3(INQUIRY, 96, interface=0),
-    "interface-T": V3(INQUIRY, 96, interface=ord("T")),
-    "cdb-0": V3(INQUIRY, 96, cmd_len=0),
-    "cdb-5": V3(INQUIRY, 96, cmd_len=5),
-    "cdb-7": V3(INQUIRY + b"\0", 96),
-    "cdb-16": V3(INQUIRY + bytes(10), 96),
-    "cdb-32": V3(INQUIRY + bytes(26), 96),
-    "cdb-33": V3(INQUIRY, 96, cmd_len=33),
-    "cdb-252": V3(INQUIRY, 96, cmd_len=252),
-    "cdb-253": V3(INQUIRY, 96, cmd_len=253),
-    "cdb-255": V3(INQUIRY, 96, cmd_len=255),
-    "cdb-null": V3(INQUIRY, 96, null=("cmdp",)),
-    "cdb-bad": V3(INQUIRY, 96, bad=("cmdp",)),
-    "data-null": V3(INQUIRY, 96, null=("dxferp",)),
     "data-null-write": V3(cdb.blocks(cdb.WRITE_10, 24, 8), dout=bytes(4096), null=("dxferp",)),
-    "data-bad": V3(INQUIRY, 96, bad=("dxferp",)),
-    "data-bad-write": V3(WRITE, dout=DATA, bad=("dxferp",)),
     "data-behind": V3(READ, 4096, at=ARENA - 2 * 4096 - 512),
     "data-behind-write": V3(WRITE, length=4096, direction=sgio.DXFER_TO_DEV,
                             at=ARENA - 2 * 4096 + 512),
     "length-256M": V3(INQUIRY, 96, length=1 << 28),
     "length-2G": V3(INQUIRY, 96, length=1 << 31),
     "length-4G": V3(INQUIRY, 96, length=(1 << 32) - 1),
-    "iovec-1": V3(READ, 4096, pieces=(4096,)),
-    "iovec-8": V3(READ, 4096, pieces=(512,) * 8),
-    "iovec-odd": V3(READ, 4096, pieces=(1, 511, 513, 1023, 2048)),
     "iovec-0s": V3(READ, 4096, pieces=(0, 4096, 0)),
     "iovec-shorter": V3(READ, 4096, pieces=(512, 512)),
     "iovec-longer": V3(READ, 4096, pieces=(4096, 4096)),
     "iovec-nothing": V3(READ, 4096, pieces=(0, 0)),
-    "iovec-write": V3(WRITE, dout=DATA, pieces=(1024, 3072)),
-    "iovec-write-odd": V3(WRITE, dout=DATA, pieces=(1, 4095)),
-    "iovec-bad": V3(READ, 4096, pieces=(4096,), bad=("dxferp",)),
-    "iovec-null": V3(READ, 4096, pieces=(4096,), null=("dxferp",)),
-    "iovec-1025": V3(READ, 4096, pieces=(4096,), iovec_count=1025),
-    "iovec-65535": V3(READ, 4096, pieces=(4096,), iovec_count=65535),
     "iovec-2G": V3(READ, 4096, pieces=(1 << 31, 4096)),
     "iovec-no-data": V3(cdb.plain(0), pieces=(4096,), length=0),
-    "timeout-0": V3(INQUIRY, 96, timeout=0),
-    "timeout-most": V3(INQUIRY, 96, timeout=(1 << 32) - 1),
-    "tail": V3(INQUIRY, 96, flags=sgheader.FLAG_Q_AT_TAIL),
-    "head": V3(INQUIRY, 96, flags=sgheader.FLAG_Q_AT_HEAD),
-    "flags": V3(INQUIRY, 96, flags=0xffff0002 & ~0x10000),
-    "ids": V3(INQUIRY, 96, pack_id=-7, usr_ptr=0x1234567890abcdef),
     "large": V3(cdb.blocks(cdb.READ_10, 0, 1024), 512 << 10),
     "large-odd": V3(cdb.blocks(cdb.READ_10, 0, 1024), 512 << 10, at=2),
     "large-1M": V3(cdb.blocks(cdb.READ_10, 0, 2048), 1 << 20),
@@ -240,32 +182,9 @@ def test_v3_header_has_the_same_result_as_from_sg(pair, arena, name):
 
 
 V4_HEADERS = {
-    "plain": V4(INQUIRY, 96),
-    "tur": V4(cdb.plain(0)),
-    "odd": V4(READ, 4095, at=1),
-    "write": V4(WRITE, dout=DATA),
-    "short": V4(cdb.inquiry(255), 255),
-    "check-condition": V4(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512),
-    "no-sense-buffer": V4(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, null=("response",)),
-    "sense-0": V4(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, max_response_len=0),
-    "sense-18": V4(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, max_response_len=18),
     "sense-4G": V4(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, max_response_len=(1 << 32) - 1),
-    "bad-sense": V4(cdb.blocks(cdb.READ_10, 1 << 30, 1), 512, bad=("response",)),
-    "protocol": V4(INQUIRY, 96, protocol=1),
-    "subprotocol": V4(INQUIRY, 96, subprotocol=1),
     "both-ways": V4(INQUIRY, 96, both=True),
-    "cdb-0": V4(cdb.plain(0), request_len=0),
-    "cdb-5": V4(cdb.plain(0), request_len=5),
-    "cdb-32": V4(INQUIRY + bytes(26), 96),
-    "cdb-33": V4(INQUIRY, 96, request_len=33),
     "cdb-4G": V4(INQUIRY, 96, request_len=(1 << 32) - 1),
-    "cdb-null": V4(INQUIRY, 96, null=("request",)),
-    "cdb-bad": V4(INQUIRY, 96, bad=("request",)),
-    "data-null": V4(INQUIRY, 96, null=("data",)),
-    "data-bad": V4(INQUIRY, 96, bad=("data",)),
-    "data-bad-write": V4(WRITE, dout=DATA, bad=("data",)),
-    "timeout-0": V4(INQUIRY, 96, timeout=0),
-    "tail": V4(INQUIRY, 96, flags=sgheader.FLAG_Q_AT_TAIL),
     "large": V4(cdb.blocks(cdb.READ_10, 0, 256), 128 << 10),
 }
 
@@ -447,22 +366,23 @@ def random_v3(rng: random.Random) -> V3:
     if want.direction is not None:
         # The whole buffer gets known data, whatever the direction.
         want.din, want.length = (size, size) if want.direction != sgio.DXFER_TO_DEV else (0, size)
-    want.cmd_len = seldom(None, 0, 5, 6, 16, 32, 33, 253, 255)
+    want.cmd_len = seldom(None, 0, 5, 6, 7, 16, 32, 33, 252, 253, 255)
     want.mx_sb_len = rng.choice((0, 1, 8, 14, 18, 32, 96, 255))
-    want.at = rng.choice((0, 0, 4, 512, 1, 511, 4092))
+    want.at = rng.choice((0, 0, 4, 512, 1, 511, 4000, 4092))
     want.timeout = seldom(60000, 0, (1 << 32) - 1)
     want.flags = seldom(0, 0x10, 0x20, 0x30, 2, 0x10000, 0x80000000)
     want.pack_id, want.usr_ptr = rng.randrange(-2**31, 2**31), rng.randrange(2**47)
-    want.interface = seldom(ord("S"), 0, ord("R"), -1)
+    want.interface = seldom(ord("S"), 0, ord("T"), -1)
     want.null = seldom((), ("cmdp",), ("sbp",), ("dxferp",))
     want.bad = seldom((), ("cmdp",), ("sbp",), ("dxferp",))
     if size and rng.random() < 0.2:
         cuts = sorted(rng.randrange(size + 1) for _ in range(rng.randrange(5)))
         want.pieces = tuple(b - a for a, b in itertools.pairwise([0, *cuts, size]))
-        want.iovec_count = seldom(None, 1, 2000)
+        want.iovec_count = seldom(None, 1, 1025, 2000, 65535)
     return want
 
 
+@pytest.mark.smoke
 @pytest.mark.limit(400)
 def test_random_v3_headers_have_the_same_results_as_from_sg(pair, arena):
     """800 headers of interface 3 have the same results as from sg."""
