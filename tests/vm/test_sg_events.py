@@ -170,10 +170,8 @@ def _fast(sg_module):
         yield disk
 
 
-@ways()
-def test_each_way_has_the_result_that_sg_has(fast, way):
-    """Status, host byte, residual, sense and data are those of SG_IO on sg's node. No result
-    affects the next command, which may have the same request."""
+def check_results(fast, way):
+    """Sends each of RESULTS four times, the third time with its fault."""
     for name, (fault, settings, cmd) in RESULTS.items():
         with WAYS[way](fast.path, [cmd]) as one, sgio.SgDev(fast.lun.sg) as dev:
             for turn in range(4):
@@ -191,6 +189,18 @@ def test_each_way_has_the_result_that_sg_has(fast, way):
                     name == "beyond" or turn == 2 and name in ("short", "sense", "status"))
             if cmd.dout:
                 assert dev.cmd(cdb.blocks(cdb.READ_10, 9, 2), 1024).data == cmd.dout
+
+
+@pytest.mark.parametrize("own", ("off", "on"))
+@ways()
+def test_each_way_has_the_result_that_sg_has(fast, way, own):
+    """Status, host byte, residual, sense and data are those of SG_IO on sg's node. No result
+    affects the next command, which may have the same request."""
+    (smqsg.CLASS / Path(fast.path).name / "own_queue").write_text(own, encoding="ascii")
+    # Its slots let the node create its own queue.
+    with SlotFile(fast.path, 1):
+        assert smqsg.attr(fast.path, "own_queue_exists") == (own == "on")
+        check_results(fast, way)
 
 
 @pytest.mark.parametrize("kind, way", [
@@ -407,6 +417,9 @@ def sender(way: str, full: Full, how: str = ""):
     def work():
         signal.signal(signal.SIGUSR1, lambda *_: None)
         sent = WAYS[way](full.path, writes())
+        if way == "ioctl":
+            # In this thread, which gets the signals.
+            return int(sent.file.run(range(COUNT)) != (0, 0))
         sent.send()
         if how:
             full.wait(sent)

@@ -32,12 +32,13 @@ from kit.slowdisk import left_alone, opened
 from kit.trace import recording
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
 from kit.waits import waits, waits_on
+from kit.ways import WAYS, Cmd
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
 READ = cdb.blocks(cdb.READ_10, 0, 1)
 # How long a queue stays after the last close, in seconds: at least, at most.
 STAYS = (4, 8)
-WAYS = ("alone", "batch", "ioctl", "adhoc", "sg_io")
+SENT = "run", "batch", "ioctl", "adhoc", "v3"
 COMMANDS = 16
 SECOND = 1000000000     # in nanoseconds
 
@@ -98,30 +99,11 @@ def send_headers(path: str, count: int = 8) -> None:
             assert dev.cmd(TUR).good
 
 
-def send(way: str, file: SlotFile) -> None:
-    """Sends COMMANDS reads in one of WAYS. The file has as many slots."""
-    if way == "ioctl":
-        assert file.run(range(COMMANDS)) == (0, 0)
-        return
-    if way == "sg_io":
-        with sgio.SgDev(file.path) as dev:
-            for _ in range(COMMANDS):
-                assert dev.cmd(READ, BLOCK).good
-        return
-    with Ring(flags=SETUP_SQE128 | SETUP_CQE32 if way == "adhoc" else 0) as ring:
-        alive = []
-        if way == "batch":
-            file.push_batch(ring, range(COMMANDS))
-        for slot in range(COMMANDS if way != "batch" else 0):
-            if way == "alone":
-                file.push(ring, slot)
-            else:
-                memory = Memory(PAGE)
-                alive += [memory, push_adhoc(ring, file.fd, READ, slot, memory, 0, BLOCK)]
-        ring.submit()
-        got = ring.wait(1 if way == "batch" else COMMANDS)
-        assert {res for _, res in got} == {0} and not any(ring.more.values())
-        del alive
+def send(way: str, path: str) -> None:
+    """Sends COMMANDS reads in one of SENT."""
+    with WAYS[way](path, [Cmd(READ, BLOCK)] * COMMANDS) as sent:
+        sent.send()
+        assert {end.outcome for end in sent.ends()} == {0}
 
 
 # When the queue is created.
@@ -345,8 +327,8 @@ def test_no_queue_is_created_if_it_is_off(lun):
     path = smqsg.node(lun)
     set_mode(path, "off")
     with opened(path, COMMANDS) as file:
-        for way in WAYS:
-            send(way, file)
+        for way in SENT:
+            send(way, path)
         file.prepare([read(0)])
         time.sleep(0.3)
         assert not exists(path) and not idle_requests(path)
@@ -596,19 +578,19 @@ def disk_stat(lun: Lun) -> list[str]:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", SENT)
 def test_mid_layer_counts_and_traces_each_command(lun, way):
     """The mid-layer's counters of the device and its tracepoints show each command, once. The
     disk's statistics and blktrace do not: the block layer's events name no disk."""
     path = smqsg.node(lun)
     dispatch = [f"scsi_dispatch_cmd_{what}" for what in ("start", "done")]
     set_mode(path, "on")
-    with opened(path, COMMANDS) as file:
+    with opened(path, COMMANDS):
         # So that all requests are new, and in a second round used again.
         for _ in range(2):
             before, disk = counters(lun), disk_stat(lun)
             with recording(*(f"scsi/{name}" for name in dispatch), "block") as lines:
-                send(way, file)
+                send(way, path)
             assert exists(path)
             assert [after - count for after, count in zip(counters(lun), before, strict=True)] == \
                 [COMMANDS] * 2

@@ -22,13 +22,15 @@ from kit.host import loaded, wait_for
 from kit.memory import Memory
 from kit.numbered import numbered_blocks
 from kit.probe import calls
-from kit.slots import BLOCK, IN, SlotFile, command, read
+from kit.slots import BLOCK, SlotFile, command, read
 from kit.slowdisk import left_alone, opened
 from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
+from kit.ways import WAYS, Cmd, End
 
 TAGS = 32
 LONG = 0.4      # seconds
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
+SENT = "run", "batch", "adhoc", "v3"
 IGNORES = 4     # a bit of scsi_debug's "opts": ignore the commands that "every_nth" selects
 
 pytestmark = [pytest.mark.usefixtures("sg_module")]
@@ -59,77 +61,29 @@ def ignored():
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("way", ("alone", "batch"))
-def test_prepared_command_times_out_with_any_tag(way):
+@pytest.mark.parametrize("way", SENT)
+def test_command_times_out_with_any_tag(way):
     """The block layer's scan for timeouts finds commands in tags that it has never dispatched."""
-    with disks() as (lun,), opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
-        file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000) for slot in range(TAGS)])
+    with disks() as (lun,), WAYS[way](smqsg.node(lun), [Cmd(TUR)] * TAGS, timeout_ms=1000) as sent:
         with ignored():
-            if way == "batch":
-                file.push_batch(ring, range(TAGS), 1000)
-            else:
-                for slot in range(TAGS):
-                    file.push(ring, slot)
-            ring.submit()
-            wait_for("all commands to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
+            sent.send()
+            wait_for("all commands to be sent",
+                     lambda: smqsg.attr(smqsg.node(lun), "inflight") == TAGS)
         # The device must answer the commands that error handling sends.
-        ring.wait(1 if way == "batch" else TAGS, 40)
-        assert {file.status(slot).result >> 8 & 0xff
-                for slot in range(TAGS)} == {sgio.DID_TIME_OUT}
+        assert {end.outcome for end in sent.ends(40)} == {sgio.DID_TIME_OUT << 8}
         smqsg.clear_attentions(lun.sg)
-        assert file.run(range(TAGS)) == (0, 0)
-
-
-@pytest.mark.smoke
-def test_ad_hoc_command_times_out_with_any_tag():
-    """The block layer's scan for timeouts finds ad hoc commands in tags that it has never
-    dispatched."""
-    with disks() as (lun,), opened(smqsg.node(lun)) as file, \
-            Ring(TAGS, SETUP_SQE128 | SETUP_CQE32) as ring:
-        with ignored():
-            keep = [push_adhoc(ring, file.fd, TUR, number, timeout_ms=1000)
-                    for number in range(TAGS)]
-            ring.submit()
-            wait_for("all commands to be sent", lambda: smqsg.attr(file.path, "inflight") == TAGS)
-        # The device must answer the commands that error handling sends.
-        ring.wait(TAGS, 40)
-        assert {ring.more[number] >> 16 & 0xff for number in range(TAGS)} == {sgio.DID_TIME_OUT}
-        del keep
-
-
-@pytest.mark.smoke
-def test_sg_io_command_times_out():
-    """The block layer's scan for timeouts finds a command of SG_IO in a tag that it has never
-    dispatched."""
-    with disks() as (lun,), sgio.SgDev(smqsg.node(lun)) as dev, ThreadPoolExecutor(1) as pool:
-        with ignored():
-            job = pool.submit(dev.cmd, TUR, timeout_ms=1000)
-            wait_for("the command to be sent", lambda: smqsg.attr(smqsg.node(lun), "inflight") == 1)
-        assert job.result().host == sgio.DID_TIME_OUT
+        sent.send()
+        assert {end.outcome for end in sent.ends()} == {0}
 
 
 def run_one(way: str, path: str) -> None:
-    """Runs TEST UNIT READY in one of four ways."""
-    if way == "sg_io":
-        with sgio.SgDev(path) as dev:
-            assert dev.cmd(TUR).good
-        return
-    flags = SETUP_SQE128 | SETUP_CQE32 if way == "adhoc" else 0
-    with SlotFile(path, 1) as file, Ring(flags=flags) as ring:
-        file.prepare([command(TUR)])
-        if way == "batch":
-            file.push_batch(ring, range(1))
-        elif way == "adhoc":
-            alive = [push_adhoc(ring, file.fd, TUR)]
-        else:
-            file.push(ring, 0)
-        ring.submit()
-        assert ring.wait(1)[0][1] == 0
-        if way == "adhoc":
-            alive.clear()
+    """Sends TEST UNIT READY."""
+    with WAYS[way](path, [Cmd(TUR)]) as sent:
+        sent.send()
+        assert sent.ends()[0].outcome == 0
 
 
-@pytest.mark.parametrize("way", ("alone", "batch", "adhoc", "sg_io"))
+@pytest.mark.parametrize("way", SENT)
 def test_requests_bypass_the_dispatch_lists(way):
     """On the node's own queue a request does not go through the block layer's dispatch lists, with
     any elevator. On the device's queue under an elevator it does."""
@@ -143,7 +97,7 @@ def test_requests_bypass_the_dispatch_lists(way):
             mode.write_text(own, encoding="ascii")
             # The command asks for the queue; it is created only while a file is open.
             with sgio.SgDev(path) if own == "on" else nullcontext():
-                run_one("sg_io", path)
+                run_one("v3", path)
                 wait_for(f"own_queue {own}",
                          lambda want=own == "on": smqsg.attr(path, "own_queue_exists") == want)
             counts = []
@@ -186,38 +140,19 @@ def test_no_new_request_reaches_a_quiesced_device(state):
             alive.clear()
 
 
-def test_new_request_shows_no_earlier_result():
+@pytest.mark.parametrize("way", SENT)
+def test_new_request_shows_no_earlier_result(way):
     """The result of a new request has no residual and no sense data of an earlier command that used
     the same tag or memory."""
-    inquiry = cdb.inquiry(252)
-    with disks() as (lun,), SlotFile(smqsg.node(lun), 2 * TAGS) as file, Ring() as ring, \
-            Ring(TAGS, SETUP_SQE128 | SETUP_CQE32) as wide, sgio.SgDev(file.path) as dev:
-        assert file.lend(0, Memory(4096)) == 0
-        file.prepare([command(inquiry, IN, 252)] * TAGS + [command(TUR)] * TAGS)
+    with disks() as (lun,), WAYS[way](smqsg.node(lun), [Cmd(TUR)] * TAGS) as sent, \
+            WAYS["batch"](sent.path, [Cmd(cdb.inquiry(252), 252)] * TAGS) as short, \
+            WAYS["v3"](sent.path, [Cmd(cdb.blocks(cdb.READ_10, 2 ** 31, 1), BLOCK)] * TAGS) as bad:
         for _ in range(3):      # The mid-layer prepares the first command of each tag.
-            assert file.run(range(2 * TAGS)) == (0, 0)
-        for way in ("alone", "batch", "adhoc", "sg_io"):
-            assert file.run(range(TAGS)) == (0, 0)
-            assert all(file.status(slot).resid for slot in range(TAGS))
-            if way == "sg_io":
-                assert dev.cmd(cdb.blocks(cdb.READ_10, 2 ** 31, 1), din=BLOCK).sense
-                for _ in range(2 * TAGS):
-                    good = dev.cmd(TUR)
-                    assert good.good and not good.resid
-            elif way == "adhoc":
-                alive = [push_adhoc(wide, file.fd, TUR, number) for number in range(TAGS)]
-                wide.submit()
-                assert {res for _, res in wide.wait(TAGS)} == {0} == set(wide.more.values())
-                alive.clear()
-            else:
-                if way == "batch":
-                    file.push_batch(ring, range(TAGS, 2 * TAGS))
-                else:
-                    for slot in range(TAGS, 2 * TAGS):
-                        file.push(ring, slot)
-                ring.submit()
-                ring.wait(1 if way == "batch" else TAGS)
-                assert {file.status(slot).resid for slot in range(TAGS, 2 * TAGS)} == {0}, way
+            for before in (short, bad):
+                before.send()
+                assert all(end.resid or end.sense[0] for end in before.ends())
+                sent.send()
+                assert set(sent.ends()) == {End(0)}
 
 
 def test_depth_is_not_exceeded():

@@ -52,7 +52,7 @@ class Way:
     ring: Ring | None = None
 
     def __init__(self, path: str, cmds: list[Cmd], timeout_ms: int = 0, flags: int = os.O_RDWR):
-        self.cmds, self.timeout_ms, self.refused = cmds, timeout_ms, 0
+        self.path, self.cmds, self.timeout_ms, self.refused = path, cmds, timeout_ms, 0
         self.file = SlotFile(path, flags=flags)
         self.threads = ThreadPoolExecutor(len(cmds))
         step = -(-max(cmd.length for cmd in cmds) // BLOCK) * BLOCK
