@@ -139,9 +139,10 @@ def same(want, ours, theirs) -> bool:
     """
     if ours == theirs:
         return True
-    nothing = want.cdb[0] not in DATA_IN or want.cdb[0] in cdb.READS and not any(
-        want.cdb[7:9] if len(want.cdb) == 10 else want.cdb[10:14] if len(want.cdb) == 16 else
-        want.cdb[6:10])
+    length = want.request_len if isinstance(want, V4) else want.cmd_len
+    raw = want.cdb[:length].ljust(len(want.cdb), b"\0")
+    nothing = raw[0] not in DATA_IN or raw[0] in cdb.READS and not any(
+        raw[7:9] if len(raw) == 10 else raw[10:14] if len(raw) == 16 else raw[6:10])
     return (nothing and set(ours.data) == {sgheader.FILL} and
             dataclasses.replace(ours, data=theirs.data) == theirs)
 
