@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """smq_conv: attach and detach of a host on which one LUN has a command that takes long."""
 import errno
 import mmap

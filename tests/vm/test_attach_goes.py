@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize
 """smq_conv: what a command of an attached host points to goes while the layer has the command.
 
 The table in drivers/core/README.md, "What goes while a command of an attached host is under way",

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
+# on: uml sanitize 7.2
 """Commands in flight and waiting, by each way of sending them (kit.ways), when something happens.
 
 A device takes DEPTH commands at a time, or none, because other LUNs use all tags of the host. So

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # vm: --cpus 2 --mem 1536
+# on: uml
+# not on sanitize: a loop of a million commands takes minutes there
 """Loops of smq_sg whose length a user chooses: with the greatest length and the longest transfers,
 on devices whose commands end inside queuecommand, the task gives its CPU up, and dies soon after
 SIGKILL."""
