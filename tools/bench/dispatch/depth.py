@@ -16,9 +16,11 @@ from .ram import Host, host, wait_for, write
 
 # How each round sets up the queue; what is not named is as ram.host() has set it.
 ROUNDS: dict[str, dict[str, object]] = {
-    "direct": {}, "again": {}, "prio": {}, "wbt": {"wbt_lat_usec": 75000},
+    "direct": {}, "again": {}, "prio": {}, "prio_wbt": {"wbt_lat_usec": 75000},
+    "wbt": {"wbt_lat_usec": 75000},
     "deadline": {"scheduler": "mq-deadline"}, "kyber": {"scheduler": "kyber"},
     "bfq": {"scheduler": "bfq"}}
+WORDS = tuple(word for word in ROUNDS if word != "prio_wbt")
 DEPTH = 128
 # A write of the page cache: as large as a request may be.
 LARGE = PIECE << 10
@@ -34,7 +36,7 @@ LEARN = 20000
 def set_up(device: Host, word: str) -> None:
     """Prepares a round."""
     device.set_queue(**{"scheduler": "none", "wbt_lat_usec": 0} | ROUNDS[word])
-    device.choose("prio" if word == "prio" else "direct")
+    device.choose(word.partition("_")[0] if word.startswith("prio") else "direct")
 
 
 def sync_beside_async(notes: Notes, device: Host, name: str, words: Sequence[str], repeats: int,
@@ -62,7 +64,7 @@ def link(notes: Notes, repeats: int, quick: bool) -> None:
     """Measures a device of 10 MB/s."""
     with host("link", 224, hw_queues=1, depth=DEPTH) as device:
         device.model(bytes_per_sec=TEN)
-        sync_beside_async(notes, device, "depth_link", tuple(ROUNDS), repeats, quick)
+        sync_beside_async(notes, device, "depth_link", WORDS, repeats, quick)
 
 
 @contextmanager
@@ -104,7 +106,7 @@ def place(notes: Notes, repeats: int, quick: bool) -> None:
     with host("place", 224, hw_queues=1, depth=DEPTH) as device:
         device.model(bytes_per_sec=TEN)
         with foreign(device) as disk:
-            sync_beside_async(notes, disk, "depth_place", tuple(ROUNDS), repeats, quick)
+            sync_beside_async(notes, disk, "depth_place", WORDS, repeats, quick)
 
 
 def lanes(notes: Notes, repeats: int, quick: bool) -> None:

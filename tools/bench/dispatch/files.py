@@ -3,6 +3,9 @@
 than smq's, whose host smq_conv attaches for prio. Compares prio with the elevators and the kernel's
 writeback throttling."""
 
+import mmap
+import os
+import random
 import sqlite3
 import subprocess
 import tarfile
@@ -19,7 +22,7 @@ from .depth import DEPTH, set_up
 from .notes import Notes
 from .place import Foreign, foreign
 from .prio import BLOCK, MB, PERCENTILES, TEN
-from .ram import host, write
+from .ram import Host, host, read, write
 
 WORDS = ("direct", "again", "prio", "wbt", "deadline", "bfq")
 FOLDER = Path("/run/bench-files")
@@ -37,6 +40,20 @@ DIRTY_BYTES, BACKGROUND_BYTES = 16 << 20, 4 << 20
 # When untar and commits begin, in s after the copy.
 BEGIN = 2.0
 WORKLOAD = {"op": "write", "bs": BLOCK, "qd": 1, "batch": 1, "luns": 1, "jobs": 3}
+# Beside a bulk writer, with the largest commands that a disk has by default: for how long a round
+# is measured, after how long, the pause after each append or read, and the files' sizes in MiB.
+MEASURED, QUICK_MEASURED, LATER, THINK = 20.0, 8.0, 3.0, 0.01
+BULK_MIB, READ_MIB = 64, 16
+# Writes a file again and again, and prints how many MiB it has written so far.
+BULK_WRITER = f"""
+import os, sys
+fd, number = os.open(sys.argv[1], os.O_WRONLY), 0
+while True:
+    os.pwrite(fd, bytes(1 << 20), number % {BULK_MIB} << 20)
+    number += 1
+    os.pwrite(1, b"%d\\n" % number, 0)
+"""
+BESIDE_WORDS = ("direct", "again", "prio", "prio_wbt", "wbt", "deadline", "bfq")
 
 
 def run(*words: object) -> None:
@@ -142,6 +159,75 @@ def beside(notes: Notes, name: str, disk: Foreign, nodes: Sequence[str], mode: s
                 parameters=seen)
 
 
+def appends(path: Path, seconds: float) -> list[float]:
+    """Appends a block and calls fsync(), again and again. Returns how long each took, in ms."""
+    took, end = [], time.monotonic() + seconds
+    with open(path, "wb", buffering=0) as file:
+        while time.monotonic() < end:
+            began = time.monotonic()
+            file.write(bytes(BLOCK))
+            os.fsync(file.fileno())
+            took.append(1000 * (time.monotonic() - began))
+            time.sleep(THINK)
+    return took
+
+
+def reads(path: Path, seconds: float) -> list[float]:
+    """Reads blocks at random. Returns how long each took, in ms."""
+    took, end, chosen = [], time.monotonic() + seconds, random.Random(1)
+    file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    with closing(mmap.mmap(-1, BLOCK)) as buffer:
+        while time.monotonic() < end:
+            began = time.monotonic()
+            os.preadv(file, [buffer], BLOCK * chosen.randrange(READ_MIB << 20 >> 12))
+            took.append(1000 * (time.monotonic() - began))
+            time.sleep(THINK)
+    os.close(file)
+    return took
+
+
+def beside_bulk(notes: Notes, name: str, disk: Host, places: Sequence[Path], word: str,
+                seconds: float) -> None:
+    """Measures appends or reads in the last place, beside a bulk writer in the first."""
+    run("sync")
+    disk.model(bytes_per_sec=TEN)
+    set_up(disk, word)
+    said = FOLDER / "said"
+    act, path = (reads, "read") if name == "files_reads" else (appends, "append")
+    with open(said, "wb") as out, subprocess.Popen(
+            ["python3", "-c", BULK_WRITER, places[0] / "bulk"], stdout=out) as bulk:
+        time.sleep(LATER)
+        before = int(read(said))
+        took = act(places[-1] / path, seconds)
+        rate = (int(read(said)) - before << 20) / seconds / MB
+        bulk.kill()
+    run("sync")
+    disk.model(bytes_per_sec=0)
+    workload = WORKLOAD | {"jobs": 2, "op": "read" if act is reads else "write"}
+    for metric, percent in PERCENTILES.items():
+        notes.value(f"{name}_{word}", metric, timing.percentile(took, percent), path=path,
+                    **workload, parameters={"number": len(took)})
+    notes.value(f"{name}_{word}", "mb_s", rate, path="bulk", **workload, parameters={})
+
+
+def default_commands(notes: Notes, repeats: int, quick: bool) -> None:
+    """Measures appends with fsync(), and reads, beside a bulk writer whose commands are as large as
+    the disk takes by default."""
+    with host("default", DISK_MIB, hw_queues=1, depth=DEPTH) as device:
+        device.set_queue(nomerges=0)
+        nodes = device.partitions(*SIZES)
+        for node in nodes:
+            run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", node)
+        with mounted(nodes, "ordered") as places:
+            (places[0] / "bulk").write_bytes(bytes(BULK_MIB << 20))
+            (places[1] / "read").write_bytes(bytes(READ_MIB << 20))
+            for name, used in (("files_appends_one", places[:1]), ("files_appends", places),
+                               ("files_reads", places)):
+                for _, word in timing.turns(BESIDE_WORDS, 1 if quick else repeats):
+                    beside_bulk(notes, name, device, used, word,
+                                QUICK_MEASURED if quick else MEASURED)
+
+
 def measure(notes: Notes, repeats: int, quick: bool) -> None:
     """Measures all cases."""
     copy_mib = QUICK_COPY_MIB if quick else COPY_MIB
@@ -153,6 +239,7 @@ def measure(notes: Notes, repeats: int, quick: bool) -> None:
     load([FOLDER / "warm"])
     for name, value in (("dirty_bytes", DIRTY_BYTES), ("dirty_background_bytes", BACKGROUND_BYTES)):
         write(Path("/proc/sys/vm", name), value)
+    default_commands(notes, repeats, quick)
     with host("files", DISK_MIB, hw_queues=1, depth=DEPTH) as device, foreign(device) as disk:
         disk.set_queue(nomerges=0)
         nodes = disk.partitions(*SIZES)

@@ -235,6 +235,11 @@ def _depth(taken: FigureSet) -> Iterator[Table]:
 
 
 def _files(taken: FigureSet) -> Iterator[Table]:
+    for name, title in (("files_appends", "Appends with fsync, an ext4 of their own"),
+                        ("files_appends_one", "Appends with fsync, one ext4"),
+                        ("files_reads", "Reads beside bulk writes")):
+        yield from _table(taken, "files", title, (name,), (*LATENCIES, "mb_s"),
+                          _always(_beside_best(taken, name)))
     for name, title in (("files_one", "All on one ext4"),
                         ("files_writeback", "All on one ext4, data=writeback"),
                         ("files_apart", "An ext4 for the database")):

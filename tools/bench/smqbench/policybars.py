@@ -109,12 +109,14 @@ def worst_steer(taken: FigureSet) -> float | None:
     return max((one for one in steer_times(taken).values() if one is not None), default=None)
 
 
-def place_p99(taken: FigureSet) -> float | None:
-    """p99 of a sync write with prio in place, divided by the lowest of the kernel's own means."""
-    mine, *others = (_value(taken, f"depth_place_{word}", "lat_p99")
-                     for word in ("prio", "wbt", "deadline", "bfq"))
-    best = min((one for one in others if one), default=None)
-    return mine / best if mine is not None and best else None
+def _by_best(name: str, metric: str) -> Callable[[FigureSet], float | None]:
+    """A latency with prio, divided by the lowest of the kernel's own means."""
+    def ask(taken: FigureSet) -> float | None:
+        mine, *others = (_value(taken, f"{name}_{word}", metric)
+                         for word in ("prio", "wbt", "deadline", "bfq"))
+        best = min((one for one in others if one), default=None)
+        return mine / best if mine is not None and best else None
+    return ask
 
 
 def _native(name: str, batch: int) -> Callable[[FigureSet], float | None]:
@@ -178,11 +180,19 @@ BARS = [
     Bar("depth", "the same, claimed: p99 of write and fsync, ms", "<= 500",
         _is("depth_conv_prio", "lat_p99"), lambda x: x <= 500),
     Bar("depth", "the same, in place: p99 / that of the best of wbt, mq-deadline, bfq", "<= 1",
-        place_p99, lambda x: x <= 1),
+        _by_best("depth_place", "lat_p99"), lambda x: x <= 1),
     Bar("depth", "the same, in place: MB/s / direct's", ">= 0.97",
         _by("depth_place_prio", "depth_place_direct", "mb_s"), lambda x: x >= 0.97),
     Bar("depth", "needs 64 commands: commands a second / direct's", ">= 0.97",
         _by("depth_lanes_prio", "depth_lanes_direct", "iops"), lambda x: x >= 0.97),
+    Bar("files", "appends with fsync, an ext4 of their own: p50, ms", "<= 500",
+        _is("files_appends_prio", "lat_p50"), lambda x: x <= 500),
+    Bar("files", "the same: p50 / that of the best of wbt, mq-deadline, bfq", "<= 1",
+        _by_best("files_appends", "lat_p50"), lambda x: x <= 1),
+    Bar("files", "the same: the bulk writer's MB/s / direct's", ">= 0.97",
+        _by("files_appends_prio", "files_appends_direct", "mb_s"), lambda x: x >= 0.97),
+    Bar("files", "appends with fsync, one ext4: p50 / that of the best", "<= 1.05",
+        _by_best("files_appends_one", "lat_p50"), lambda x: x <= 1.05),
     Bar("prio", "full device: p99 of write and fsync, direct's / prio's", ">= 10",
         _by("prio_full_direct", "prio_full_prio", "lat_p99"), lambda x: x >= 10),
     Bar("prio", "full device: commands a second / direct's", "0.97..1.03",

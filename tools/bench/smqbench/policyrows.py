@@ -33,6 +33,10 @@ _FILE_OTHERS = {word: text for word, text in _OTHERS.items() if word != "kyber"}
 _FILES = ("tcm_loop with queue_depth=128 over smq_ram model/bytes_per_sec=10000000, attached in "
           "prio's row; vm.dirty_bytes=16 MiB; cp of a large file, 2 s later tar -x of 384 files of "
           "16 KiB, and SQLite with synchronous=FULL: ")
+_BESIDE_OTHERS = {"prio_wbt": "prio, wbt"} | _FILE_OTHERS
+_DEFAULT = ("smq_ram depth=128 model/bytes_per_sec=10000000, max_sectors_kb as by default; "
+            "vm.dirty_bytes=16 MiB; beside a writer that overwrites a file of 64 MiB, 4 KiB at a "
+            "time, 10 ms apart")
 
 POLICY_ROWS = {
     "shared": PolicyRows(
@@ -81,6 +85,12 @@ POLICY_ROWS = {
     "depth_lanes": PolicyRows(
         "prio", "64 commands at once, 10 ms each", "smq_ram depth=128 model/service_ns=10000000: "
         "reads, QD64 one by one"),
+    "files_appends": PolicyRows(
+        "prio", "10 MB/s, appends with fsync on an ext4 of their own", _DEFAULT, _BESIDE_OTHERS),
+    "files_appends_one": PolicyRows(
+        "prio", "10 MB/s, appends with fsync on the same ext4", _DEFAULT, _BESIDE_OTHERS),
+    "files_reads": PolicyRows(
+        "prio", "10 MB/s, reads", _DEFAULT, _BESIDE_OTHERS),
     "files_one": PolicyRows(
         "prio", "10 MB/s, one ext4", f"{_FILES}all on one ext4", _FILE_OTHERS),
     "files_writeback": PolicyRows(
