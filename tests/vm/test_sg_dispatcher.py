@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# on: uml sanitize 7.2
+# on: uml sanitize
 """The dispatcher of waiting commands: neither idle files nor files with waiting commands slow it,
 however many there are, and it sends nothing while the system is frozen."""
 import os
