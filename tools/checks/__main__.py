@@ -136,7 +136,7 @@ class Check:
                                                       if areas[area]) + "; about "
                  f"{choose.wall(steps, self.options.table) / 60:.0f} minutes on an idle machine")
         if self.options.left_out:
-            self.say("no time for " + ", ".join(map(str, self.options.left_out)))
+            self.say("no time for " + " ".join(sorted(step.path for step in self.options.left_out)))
 
     def over(self) -> bool:
         """Whether no more steps may begin."""
