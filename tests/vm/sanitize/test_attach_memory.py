@@ -6,7 +6,7 @@ from kit.allocinfo import size_of
 from kit.attach import in_place
 from kit.host import loaded
 
-TAGS = 128
+TAGS = 192
 # The functions that allocate something for each command: the layer, and its policies.
 PER_COMMAND = "smq_attached_init", "smq_policy_make"
 
