@@ -79,7 +79,7 @@ def failures(junit: Path) -> dict[str, str]:
 
 def refreshed(times: dict[str, float], junit: Path) -> dict[str, float]:
     """The seconds of each test file or step, "NAME on KERNEL", with those of a run in which all its
-    tests passed."""
+    tests passed. Those of a build are taken only if they grew: it may have had nothing to do."""
     found: dict[str, float] = defaultdict(float)
     for suite in ElementTree.parse(junit).getroot():
         name, _, on = suite.get("name", "").partition(" on ")
@@ -88,7 +88,8 @@ def refreshed(times: dict[str, float], junit: Path) -> dict[str, float]:
             key = f"{case.get('name', '').partition('::')[0]} on {on}" if on else name
             seconds = found[key] + float(case.get("time", 0)) if on else float(suite.get("time", 0))
             found[key] = float("nan") if case.find("failure") is not None else seconds
-    new = {key: round(seconds, 1) for key, seconds in found.items() if seconds == seconds}
+    new = {key: round(seconds, 1) for key, seconds in found.items()
+           if seconds >= times.get(key, 0) * key.startswith("build/")}
     return dict(sorted((times | new).items()))
 
 
