@@ -4,6 +4,7 @@ all the rest."""
 
 import fnmatch
 import hashlib
+import math
 import os
 import subprocess
 import tomllib
@@ -149,17 +150,15 @@ class Gate:
 
 
 def slices(table: Table) -> list[list[Step]]:
-    """All steps but those of each run, in parts of 20 minutes. A longer step is a part of its
-    own."""
+    """All steps but those of each run, in parts of about 20 minutes, each a mixture of all."""
     fixed = Gate(table, [], "").fixed()
     rest = [step for step in table.steps if not step.builds and
             (step not in fixed or step.kernel in (NEWEST, SANITIZE))]
-    parts: list[list[Step]] = []
-    # Steps on the same kernel are together, because each kernel needs a build.
-    for step in sorted(rest, key=lambda step: (step.kernel or step.area, str(step))):
-        if not parts or wall([*parts[-1], step], table) > 60 * SLICE_MINUTES:
-            parts.append([])
-        parts[-1].append(step)
+    builds = sum(step.seconds for step in table.steps if step.builds)
+    count = math.ceil((wall(rest, table) - builds) / (60 * SLICE_MINUTES - builds))
+    parts: list[list[Step]] = [[] for _ in range(count)]
+    for step in sorted(rest, key=lambda step: (-step.seconds, str(step))):
+        min(parts, key=lambda part: wall(part, table)).append(step)
     return parts
 
 
