@@ -25,7 +25,7 @@ from kit import cdb, sgio, smqsg
 from kit.child import as_nobody, ended, spawn
 from kit.host import Lun, run, wait_for
 from kit.ramdir import RamDir, ram_host
-from kit.sanitizing import TIME_FACTOR
+from kit.sanitizing import SANITIZING, TIME_FACTOR
 from kit.slots import BLOCK, SlotFile, command
 from kit.slowdisk import DEPTH, slow_disk
 from kit.uring import Ring
@@ -304,7 +304,8 @@ def cases(table, tag=True):
                 found.append(pytest.param(
                     event, name, scarce, id=f"{getattr(event, '__name__', event)}-{name}-{scarce}",
                     marks=[pytest.mark.smoke] if name in SMOKE else []))
-    return pytest.mark.parametrize("event, way, scarce", found)
+    # Under the sanitizers all would take half an hour.
+    return pytest.mark.parametrize("event, way, scarce", found[::4] if SANITIZING else found)
 
 
 @cases({nothing: TAG_WAYS, cancel: MAIN, remove: MAIN, reset: FEW})
