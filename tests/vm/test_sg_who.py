@@ -79,9 +79,9 @@ def test_only_root_may_open_a_new_node(path):
     assert (status.st_uid, status.st_gid, status.st_mode & 0o777) == (0, 0, 0o600)
 
 
-# What a user may send to a disk, from a file open for reading, and what else from one that is also
-# open for writing.
-READS = bytes.fromhex("00 03 08 12 1a 1c 25 28 2f 37 3c 3e 4d 5a 88 8f 95 9e a0 a3 a8")
+# What a user may send to a disk with service action 0, from a file open for reading, and what else
+# from one that is also open for writing. test_sg_rights.py has the other service actions.
+READS = bytes.fromhex("00 03 08 12 1a 1c 25 28 2f 37 3c 3e 4d 5a 88 8f 95 a0 a8")
 WRITES = bytes.fromhex("0a 2a 2e 35 3f 41 8a 93 aa ae")
 # A write that the kernel's filter does not know.
 WRITE_ATOMIC = 0x9c
