@@ -152,8 +152,7 @@ def test_commands_exist_with_their_options(page):
             assert re.search(rf"(?<![\w-]){option}(?![\w-])", said), f"{tool}: {option}"
 
 
-# TODO docs/lio.md
-@pytest.mark.parametrize("page", [page for page in PAGES if page.stem != "lio"], ids=name_of)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_are_those_of_an_installation(page):
     """`tools/sg_io` exists only in a folder in which `make tools` was run, not after make deb."""
     assert [line for line in code_of(text_of(page)) if IN_TREE.search(line)] == []
