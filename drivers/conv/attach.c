@@ -124,7 +124,10 @@ static void conv_done_put(void)
 	mutex_unlock(&conv_done_lock);
 }
 
-/* Takes an attachment off the list. Context: may sleep; scan_mutex may be held. */
+/*
+ * Takes an attachment off the list. Does not wait for its functions that sleep: none runs, or one
+ * does not end. Context: may sleep; scan_mutex may be held.
+ */
 static void conv_attach_unlist(struct conv_attach *at)
 {
 	mutex_lock(&conv_lock);
@@ -132,7 +135,6 @@ static void conv_attach_unlist(struct conv_attach *at)
 	mutex_unlock(&conv_lock);
 	conv_done_put();
 	synchronize_rcu();
-	synchronize_srcu(&at->srcu);
 	tracepoint_synchronize_unregister();
 }
 

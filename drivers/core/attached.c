@@ -106,7 +106,7 @@ static void smq_attached_settle(struct smq_cmd *cmd)
 {
 	smq_cmd_forget(cmd);
 	atomic_inc(&cmd->hwq->host->attached->unseen);
-	/* Release: whoever uses the tag again writes to the command after this. */
+	/* Release: the next user of the tag writes to the command after this. */
 	atomic_set_release(&cmd->state, SMQ_FREE);
 }
 
@@ -421,7 +421,7 @@ void smq_attached_late(struct smq_cmd *cmd)
 	 */
 	spin_lock_irqsave(&attached->late_lock, flags);
 	container_of(cmd, struct smq_attached_cmd, cmd)->seen_in = attached->checks;
-	/* Fully ordered: whoever sees SMQ_LATE sees what the submitter wrote. */
+	/* Fully ordered: a CPU that sees SMQ_LATE sees what the submitter wrote. */
 	atomic_cmpxchg(&cmd->state, SMQ_OWNED, SMQ_LATE);
 	spin_unlock_irqrestore(&attached->late_lock, flags);
 }

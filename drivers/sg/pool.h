@@ -30,9 +30,9 @@ struct smqsg_tags;
  * @cpu: the CPU on which the request was allocated. Only this CPU uses it again: on another one it
  *	would still go to this CPU's hctx
  * @keeps: the command's present request may be kept, and counts in smqsg_fd_pool.used and in
- *	smqsg_tags.used. Belongs to the context that runs the command, which sets it with
- *	smqsg_fd_pool.lock held. A request in @rq always counts: whoever takes it out to free it
- *	does not need @keeps, which the next run may be writing already
+ *	smqsg_tags.used. Belongs to the context that runs the command, which sets it to true with
+ *	smqsg_fd_pool.lock held. A request in @rq always counts: the scan, which takes it out to
+ *	free it, does not need @keeps, which the next run may be writing already
  * @hctx: the request's hctx. The scan reads it, with a reference to the queue, while @rq may be
  *	freed and used by another queue
  * @tag_sleepers: counter of the tasks that sleep for a tag of @hctx

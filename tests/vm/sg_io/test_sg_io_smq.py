@@ -374,7 +374,7 @@ def test_info_has_the_limits(smq_disk):
                                 "max_segments", "checked_kernel"]
     # tests/vm/test_sg_unchecked.py has the other value.
     assert got["smq"].pop("checked_kernel") is True
-    # Requests that nobody uses are given back meanwhile.
+    # The kernel may give back idle requests meanwhile.
     assert got["smq"].pop("pool") >= 0
     for name, value in got["smq"].items():
         with open(f"{folder}/{name}", encoding="ascii") as f:
