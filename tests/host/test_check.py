@@ -26,18 +26,11 @@ def broken_end():
     yield
     raise ValueError("at the end")
 
-tries = []
 def test_good(): pass
 def test_bad(): assert 1 == 2
 def test_end(broken_end): pass
 @pytest.mark.skip(reason="no reason")
 def test_skipped(): pass
-@pytest.mark.timing("a busy machine")
-def test_unstable():
-    tries.append(1)
-    assert len(tries) == 2
-@pytest.mark.timing("a busy machine")
-def test_slow(): assert 0
 @pytest.mark.parametrize("n", [1, 2])
 def test_dies(n):
     if n == 2 and os.environ.get("DIE"): os._exit(7)
@@ -56,24 +49,17 @@ def run_pytest(tmp_path):
 def test_outcomes_of_pytest_are_read(tmp_path):
     cases = run_pytest(tmp_path)
     assert Counter(case.outcome for case in cases.values()) == {
-        "passed": 5, "failed": 3, "skipped": 1}
+        "passed": 4, "failed": 2, "skipped": 1}
     assert "assert 1 == 2" in result.reasons(cases["test_bad"])
     assert "at the end" in cases["test_end"].message
     assert "no reason" in cases["test_skipped"].message
-
-
-def test_only_tests_that_depend_on_time_have_a_second_try(tmp_path):
-    cases = run_pytest(tmp_path)
-    assert cases["test_unstable"].outcome == "passed" and cases["test_unstable"].first
-    assert cases["test_slow"].outcome == "failed" and cases["test_slow"].first
-    assert not cases["test_bad"].first and not cases["test_good"].first
 
 
 def test_tests_fail_if_pytest_dies(tmp_path, monkeypatch):
     monkeypatch.setenv("DIE", "1")
     cases = run_pytest(tmp_path)
     assert {name for name, case in cases.items() if case.outcome == "failed"} == {
-        "test_bad", "test_end", "test_slow", "test_dies[2]", "test_last"}
+        "test_bad", "test_end", "test_dies[2]", "test_last"}
     assert "during this test" in cases["test_dies[2]"].message
     assert "not run" in cases["test_last"].message
 
@@ -170,6 +156,21 @@ def test_a_guest_that_stood_still_has_one_second_try(run, capsys):
                                  stall="" if step.builds else "soft lockup"))
     assert began == ["build/uml-perf", "vm/eh on uml-perf", "vm/eh on uml-perf"] and status == 1
     assert "once more, because the guest stood still: soft lockup" in out
+
+
+@pytest.mark.parametrize("tries, ended, passed", [
+    (["failed", "passed"], True, 1), (["failed", "failed"], True, 0), (["failed"], False, 0)])
+def test_tests_that_failed_run_once_more_alone(run, capsys, tries, ended, passed):
+    """But not if the guest ended early."""
+    left = list(tries)
+
+    def ends(step):
+        if step.area == "vm":
+            return Result("", [Case("t.py::x", left.pop(0), 1, "late", ended)])
+        return Result("", [Case(str(step), "passed")])
+    began, out, status = run(capsys, "--only", "vm/eh", "--only", "lint/types", ends=ends)
+    assert began[3:] == ["vm/eh on uml-perf"] * (len(tries) - 1) and not left
+    assert (status == 0) == bool(passed) == ("unstable vm/eh on uml-perf: t.py::x" in out)
 
 
 def test_the_first_failure_ends_a_run_with_first(run, capsys):

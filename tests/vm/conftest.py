@@ -5,7 +5,7 @@ Markers: smoke for the subset that runs on every kernel, limit(SECONDS) for a
 test that may take longer than LIMIT. Every test gets at least twice its limit,
 because other programs may use the machine, too. not_uml(REASON) and
 not_sanitized(REASON): the test is deselected on User Mode Linux, or on its
-kernel with the sanitizers. timing: tools/check may repeat the test at once.
+kernel with the sanitizers.
 """
 import faulthandler
 import os
@@ -37,8 +37,6 @@ def pytest_configure(config) -> None:
     config.addinivalue_line("markers", f"limit(seconds): another time limit than {LIMIT} s")
     config.addinivalue_line("markers", "not_uml(reason): cannot run on User Mode Linux")
     config.addinivalue_line("markers", "not_sanitized(reason): cannot run under the sanitizers")
-    config.addinivalue_line("markers", "timing: its result depends on time: a busy machine may "
-                            "break it")
     # The pages name programs as an installation has them; here they are those of the tree.
     os.environ["PATH"] = f"{Path(__file__).resolve().parents[2] / 'tools'}:{os.environ['PATH']}"
     if not Path("/run/vm/session").exists() and not config.option.collectonly:

@@ -278,7 +278,6 @@ def test_recovery_with_held_commands(slow):
         wait_for("commands after the recovery", lambda: slow.stats()["done"] > done + 50, 40)
 
 
-@pytest.mark.timing
 def test_lost_command(slow):
     """The device loses a command: abort ends it, and the layer counts it. A lost abort's command
     is ended by the resets."""

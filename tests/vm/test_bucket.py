@@ -161,7 +161,6 @@ def test_switching_and_freezing_under_verified_load(queue):
     choose(host, budget=64)
 
 
-@pytest.mark.timing
 @pytest.mark.not_uml("needs two CPUs that run at the same time")
 @with_params(**SLOW)
 def test_one_submitter_runs_as_direct(shared):
@@ -193,7 +192,6 @@ def both_queued(host):
     return first, second, get_param("commits") - before
 
 
-@pytest.mark.timing
 @with_params(**STUCK)
 @pytest.mark.usefixtures("on_cpu_1")
 def test_doorbell_is_left_to_the_cpu_that_rings(shared):

@@ -198,7 +198,6 @@ def test_cache_type_is_set_through_the_upper_disk(lower):
         encoding="ascii").strip() == "none"
 
 
-@pytest.mark.timing
 @pytest.mark.not_uml("it has no io.max")
 def test_cgroup_limits_block_io_and_not_commands_of_a_node(lower):
     """io.max limits block I/O of a claimed disk. It does not limit commands of a node of smq_sg."""

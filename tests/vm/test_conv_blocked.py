@@ -178,7 +178,6 @@ CASES = {"queue quiesced": lambda: luns_of_one_host("block"),
          "FC remote port blocked": fc_ports, "iSCSI session blocked": iscsi_sessions}
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("case", CASES)
 def test_recovery_does_not_wait_for_a_blocked_lun(case):
     """The lower host recovers a LUN while another one is blocked, as soon as for bare disks."""

@@ -227,7 +227,6 @@ def test_second_timeout_escalates_as_on_a_bare_disk(last, failing):
 
 
 @pytest.mark.limit(120)
-@pytest.mark.timing
 def test_three_luns_share_four_tags():
     """Three LUNs, one of them unclaimed, share the four tags of a lower host. I/O on each LUN
     completes."""
@@ -246,7 +245,6 @@ def test_three_luns_share_four_tags():
 
 
 @pytest.mark.limit(120)
-@pytest.mark.timing
 def test_tags_shared_with_a_bare_lun():
     """The host has one tag. Commands for the unclaimed LUN sleep until they get the tag, each in
     its turn. Commands of the upper LUN try to get it once or twice, and then sleep in the same

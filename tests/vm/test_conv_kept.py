@@ -108,7 +108,6 @@ def test_requests_are_seldom_read_while_a_cpu_is_offline(lower):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 @pytest.mark.skipif(SANITIZING, reason="measures times, which sanitizers distort")
 @pytest.mark.parametrize("name", (
     "quiesce", pytest.param("cpu", marks=pytest.mark.not_uml("it cannot take a CPU offline")),

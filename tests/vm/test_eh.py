@@ -38,7 +38,6 @@ def test_inflight_reaches_the_depth_and_never_passes_it(hold):
     assert get_param("max_inflight") == depth
 
 
-@pytest.mark.timing
 @with_params(depth=32, delay_us=2000)
 def test_smaller_depth_takes_effect_under_load(hold):
     lun = hold.luns()[0]

@@ -23,7 +23,6 @@ READ = cdb.blocks(cdb.READ_10, 0, 8)
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 @pytest.mark.not_sanitized("measures times and numbers of commands")
 def test_service_time_and_queue_depth():
     with ram_host(hw_queues=1) as (host_dir, host):
@@ -49,7 +48,6 @@ def test_service_time_and_queue_depth():
         assert settle(host)["busy"] == 0
 
 
-@pytest.mark.timing
 def test_link_rate():
     with ram_host() as (host_dir, host):
         host_dir.set("model/bytes_per_sec", 1000000)

@@ -51,7 +51,6 @@ def choose(host, policy):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 @with_params(luns=2)
 def test_other_queues_and_luns_continue(hold):
     """One hardware queue has no room at all, then room for two of sixteen commands. The other
@@ -94,7 +93,6 @@ def test_other_queues_and_luns_continue(hold):
 
 
 # All policies but "prio", which has an order of its own.
-@pytest.mark.timing
 @pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "prio"])
 @with_params(hw_queues=1, luns=2, delay_us=2000)
 def test_commands_are_issued_in_the_order_they_came(hold, policy):

@@ -62,7 +62,6 @@ def save_beside_async_writes(host_dir, host):
     return took, seconds, depths
 
 
-@pytest.mark.timing
 def test_a_saved_file_does_not_wait_for_the_queue_of_the_device(ram):
     host_dir, host = ram
     choose(host, "prio")
@@ -78,7 +77,6 @@ def test_a_saved_file_does_not_wait_for_the_queue_of_the_device(ram):
     assert state(host)["held"] == 0
 
 
-@pytest.mark.timing
 def test_lanes_get_all_their_commands(ram):
     """The learned depth is at most a quarter below the number of lanes. On a busy machine a rate is
     sometimes measured wrongly, so the test tries again."""

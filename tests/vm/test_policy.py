@@ -138,7 +138,6 @@ def test_depth_holds_while_commands_beyond_it_are_in_flight(hold):
     wait_for("the end of the policy", lambda: state(hold)["effective"] == "direct", 20)
 
 
-@pytest.mark.timing
 @pytest.mark.not_sanitized(
     "the number of commands that arrive while one is served depends on the CPU's speed")
 @with_params(**EXPENSIVE | {"delay_us": 20000})
@@ -172,7 +171,6 @@ def test_expensive_doorbells_are_shared(hold):
 
 
 @pytest.mark.limit(120)
-@pytest.mark.timing
 @with_params(**EXPENSIVE | {"delay_us": 0})
 def test_slower_policy_runs_as_direct(hold):
     """A load that fills batches makes batch effective. Then ten slow commands keep the device from
@@ -214,7 +212,6 @@ def test_timed_doorbells_are_counted(hold):
     assert state(hold)["effective"] == "batch"
 
 
-@pytest.mark.timing
 @with_params(**EXPENSIVE | {"delay_us": 0})
 def test_one_command_at_a_time_is_not_held(hold):
     choose(hold, "batch", usecs=10000)

@@ -188,7 +188,6 @@ def sync_writes(host, policy):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 @pytest.mark.not_uml("needs a full device, which programs do not keep full there")
 def test_sync_writes_go_first(both, host):
     """A sync write waits for the four commands that the device has, but not for commands that wait
@@ -206,7 +205,6 @@ def test_sync_writes_go_first(both, host):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 def test_bytes_per_second(host):
     """The rate applies to writes and to reads, and reads return the right data."""
     lun = host.luns()[0]
@@ -243,7 +241,6 @@ def test_a_file_is_saved_while_many_writes_wait(host):
         assert state(host)["held"] > 0
 
 
-@pytest.mark.timing
 def test_small_writes_do_not_delay_a_large_write(host):
     """At this rate a large write waits for a second. After 0.9 s four small writes are queued. They
     must not use up the bytes that the large write waits for: all five writes take about 1.1 s."""
@@ -290,7 +287,6 @@ def test_waiting_commands_are_dispatched_at_once_for_a_drain(host, end):
         assert disk.read(8 * MIB) == b"\x3c" * (8 * MIB)
 
 
-@pytest.mark.timing
 def test_waiting_for_a_rate_is_no_timeout(host):
     """Because of the rate, commands wait for longer than their timeout, and none times out."""
     lun = host.luns()[0]

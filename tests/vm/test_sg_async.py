@@ -346,7 +346,6 @@ def test_two_readers_get_one_result_each(node, arena, slow):
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-@pytest.mark.timing
 def test_close_does_not_wait_for_commands(lun, arena, slow):
     """close() with commands in flight and unread results does not wait; the commands end later."""
     path, took = smqsg.node(lun), []

@@ -97,7 +97,6 @@ def sg_io(file):
     return 0
 
 
-@pytest.mark.timing
 def test_batch_is_cancelled_while_it_is_sent(device):
     """A batch can be cancelled even while the dispatcher sends the part of it that has room."""
     with opened(device.path) as file, Ring() as ring:

@@ -82,7 +82,6 @@ def most_in_use(host, lun, times=30) -> list[int]:
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 @pytest.mark.not_sanitized("reads tags while they change: a slow kernel shows a mix of two states")
 def test_changed_depth_is_never_exceeded():
     # The host has one hardware queue, because the tags of several queues cannot be counted at the
@@ -139,7 +138,6 @@ def seconds(via, device, reads, count) -> float:
 
 
 @pytest.mark.limit(180)
-@pytest.mark.timing
 def test_ad_hoc_commands_get_a_tag_for_which_other_luns_compete(tmp_path):
     """The host has two tags, and the block I/O of three other LUNs competes for them all the time.
     Ad hoc commands take at most twice as long as prepared commands, and smq_sg does not poll for a
@@ -183,7 +181,6 @@ def test_free_place_is_given_to_one_waiting_command(tmp_path):
 
 
 @pytest.mark.limit(90)
-@pytest.mark.timing
 def test_task_set_full_lowers_the_depth():
     with ram_lun(10 * MS, depth=8) as (host_dir, host, lun, where):
         ramp_up = lun.sysfs / "queue_ramp_up_period"
@@ -259,7 +256,6 @@ def test_figures_of_each_open_file():
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 @pytest.mark.not_sanitized("measures waits and shares with four CPUs")
 @pytest.mark.parametrize("files", [3])
 def test_files_have_equal_shares(files):
@@ -278,7 +274,6 @@ def test_files_have_equal_shares(files):
     pytest.fail(f"{parts}")
 
 
-@pytest.mark.timing
 @pytest.mark.not_sanitized("measures waits and shares with four CPUs")
 def test_new_file_soon_gets_its_share():
     for _ in range(TRIES):
@@ -293,7 +288,6 @@ def test_new_file_soon_gets_its_share():
     pytest.fail(f"{parts}")
 
 
-@pytest.mark.timing
 @pytest.mark.not_sanitized("measures waits and shares with four CPUs")
 @pytest.mark.parametrize("path", ["ioctl", "batch"])
 def test_single_commands_get_places_beside_a_huge_batch(path):
@@ -440,7 +434,6 @@ def table(what, lun) -> None:
 
 
 @pytest.mark.limit(120)
-@pytest.mark.timing
 @pytest.mark.not_sanitized("measures waits and shares with four CPUs")
 @pytest.mark.parametrize("queues", [1, 4])
 def test_neither_passthrough_nor_block_io_starves_on_smq_ram(queues):
@@ -450,7 +443,6 @@ def test_neither_passthrough_nor_block_io_starves_on_smq_ram(queues):
 
 
 @pytest.mark.limit(120)
-@pytest.mark.timing
 @pytest.mark.not_sanitized("measures waits and shares with four CPUs")
 @pytest.mark.parametrize("queues", [1, 4])
 def test_neither_passthrough_nor_block_io_starves_on_scsi_debug(queues):

@@ -141,7 +141,6 @@ def in_flight(lun, commands):
     wait_for(f"{commands} commands in flight", lambda: busy(lun) == commands)
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("depth", (DEPTH, 5))
 def test_depth_is_used_and_not_exceeded(fc, data, depth):
     """As many commands are in flight as the LUN's depth allows, and never more. The depth is the

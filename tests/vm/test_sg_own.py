@@ -129,7 +129,6 @@ def test_setup_creates_the_queue(lun):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 def test_slow_command_in_flight_delays_only_the_creation():
     """The queue cannot be created before the commands in flight have ended. Neither SMQ_SG_SETUP
     nor other I/O of the device waits for that: the file's commands use the device's queue."""
@@ -181,7 +180,6 @@ def test_queue_that_no_one_wants_any_more_is_not_created():
             assert not exists(path)
 
 
-@pytest.mark.timing
 def test_slow_command_in_flight_delays_only_the_end():
     """As above, when the tags are no longer shared."""
     with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(1) as pool:
@@ -230,7 +228,6 @@ def test_slow_command_of_who_opens_the_node_meanwhile_delays_only_itself():
         host_dir.arm("none")
 
 
-@pytest.mark.timing
 def test_slow_command_in_flight_delays_only_the_unloading():
     """As above, when the module is unloaded: others go on using the device."""
     with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(2) as pool:
@@ -249,7 +246,6 @@ def test_slow_command_in_flight_delays_only_the_unloading():
             load("smq_sg")
 
 
-@pytest.mark.timing
 def test_creation_and_end_delay_block_io_by_some_milliseconds(lun):
     """Block I/O waits while the tags become shared, and when they are no longer shared: at most
     10 ms longer than it waits anyway. Other load on the machine disturbs only some turns."""
@@ -366,7 +362,6 @@ def used(path: str):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 def test_queue_ends_some_seconds_after_the_last_close(lun):
     """The queue ends 5 s after the last close, unless the node is opened again before."""
     path = smqsg.node(lun)
@@ -387,7 +382,6 @@ def test_queue_ends_some_seconds_after_the_last_close(lun):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 def test_off_ends_the_queue_at_once(lun):
     """If own_queue becomes "off", a queue that no file uses ends at once, and another one with the
     last close."""
@@ -607,7 +601,6 @@ def test_mid_layer_counts_and_traces_each_command(lun, way):
 # Fairness.
 
 @pytest.mark.limit(120)
-@pytest.mark.timing
 @pytest.mark.not_uml("measures times and shares with four CPUs")
 @pytest.mark.parametrize("queues", (1, 4))
 @pytest.mark.parametrize("way", ("run", "batch"))

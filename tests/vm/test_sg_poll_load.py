@@ -118,7 +118,6 @@ def trouble(rand: random.Random, host_dir, lun, path: str, seconds: float) -> in
     return count
 
 
-@pytest.mark.timing
 @pytest.mark.limit(180)
 @pytest.mark.parametrize("service_ns", (0, 100_000), ids=("ready", "served"))
 def test_each_command_is_reported_once_under_faults_resets_and_kills(sg_module, service_ns):

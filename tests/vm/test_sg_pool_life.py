@@ -174,7 +174,6 @@ def fixture_life(sg_module, request):
                 life.file.close()
 
 
-@pytest.mark.timing
 def test_requests_are_seldom_read_while_a_cpu_is_offline(sg_module):
     """The scan reads all idle requests every half second. Only when a CPU has gone offline it reads
     them at once, and not again as long as the CPU is offline."""

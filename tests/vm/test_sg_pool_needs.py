@@ -162,7 +162,6 @@ def beside_idle(host, need: Need, idle: bool, turn: int) -> tuple[float, int]:
 
 @pytest.mark.smoke
 @pytest.mark.limit(240)
-@pytest.mark.timing
 @pytest.mark.skipif(SANITIZING, reason="compares times, which sanitizers distort")
 @pytest.mark.parametrize("name", NAMES)
 def test_idle_requests_delay_operations_by_50_ms_at_most(host, name):
@@ -330,7 +329,6 @@ def kept_while_stopped(jobs, nodes) -> int:
 
 @pytest.mark.smoke
 @pytest.mark.limit(120)
-@pytest.mark.timing
 def test_ten_busy_luns_leave_tags_to_another(sg_module):
     """Ten nodes of a host with 32 tags run batches all the time. They keep at most seven eighths of
     the tags together, and block I/O of an eleventh LUN waits 200 ms at most."""
@@ -389,7 +387,6 @@ def test_batches_of_ten_luns_keep_their_requests(sg_module):
         wait_for("batches without the disks' queues", all_kept, 40)
 
 
-@pytest.mark.timing
 @DRIVERS
 @pytest.mark.limit(120)
 @pytest.mark.parametrize("depth", (4, 1))

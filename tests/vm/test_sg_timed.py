@@ -120,7 +120,6 @@ def test_the_past_has_a_bound(device):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 def test_entries_are_sent_in_order_when_they_are_due(device):
     """Each with its own slot, LBA and time; the results say when, and what came of it."""
     Path(device.lun.sd).write_bytes(numbered_blocks(0, 256))
@@ -378,7 +377,6 @@ def late_batch(file, **more):
     return got, thread
 
 
-@pytest.mark.timing
 def test_a_batch_is_cancelled(device):
     with opened(device.path) as file, Ring() as ring:
         got, thread = late_batch(file)

@@ -151,7 +151,6 @@ def test_steer_is_refused_if_tags_belong_to_a_hardware_queue(klog):
 
 
 @pytest.mark.smoke
-@pytest.mark.timing
 @pytest.mark.not_sanitized("needs four CPUs")
 def test_pinned_task_gets_the_queues_of_all_cpus(device):
     """A task that is pinned to a CPU gets at least 2.5 times as many commands per second as its own
@@ -178,7 +177,6 @@ def test_pinned_task_gets_the_queues_of_all_cpus(device):
     assert sum(row["backed_off"] for row in rows) == 0
 
 
-@pytest.mark.timing
 @pytest.mark.not_sanitized("needs four CPUs")
 def test_balanced_load_does_not_move(device):
     """With one task on each hardware queue fewer than 1 % of the commands move."""

@@ -91,7 +91,6 @@ def test_four_luns_share_a_full_ring(host):
     assert jain(counts) > 0.9
 
 
-@pytest.mark.timing
 def test_command_that_fills_the_ring_gets_its_turn(host):
     """A command that takes nearly the whole ring gets its turn, although three other LUNs fill that
     ring with small commands."""
@@ -113,7 +112,6 @@ def test_command_that_fills_the_ring_gets_its_turn(host):
     assert slowest < 10 and settle(host)["busy"] == 0
 
 
-@pytest.mark.timing
 @pytest.mark.skipif(os.cpu_count() < 2, reason="needs two CPUs")
 def test_full_ring_does_not_stop_another_queue(host):
     """One LUN has a CPU and a hardware queue for itself, and one command at a time. Its rate is

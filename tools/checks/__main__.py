@@ -5,7 +5,7 @@ Time that is left goes to a sample of the others, another one for each commit. F
 missing packages and kernels, which is not part of that time.
 
 Tests that share a guest are one step: "vm/cdb+7" is vm/cdb and seven others. A guest that a busy
-machine let stand still has a second try, and so has a test that depends on time.
+machine let stand still has a second try. So have, at the end and alone, up to 5 tests that failed.
 
 The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
 """
@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -39,6 +40,7 @@ BUILD_SECONDS = 7200    # a kernel may have to be built first
 GRACE_SECONDS = 900
 SPARE = 2.5
 MOST_SHOWN = 10         # tests of one step that failed
+MOST_AGAIN = 5          # tests that have a second try
 
 EPILOG = """\
 exit status: 0 tests passed and none failed; 1 otherwise; 2 wrong arguments
@@ -186,6 +188,25 @@ class Check:
         return Result("", [Case(str(step), FAILED if status else PASSED,
                                 message=f"status {status}\n{process.tail(log)}" if status else "")])
 
+    def again(self, steps: list[Step]) -> None:
+        """Runs tests that failed once more, when nothing else runs: others may have been in their
+        way. Not if many failed, and not what a report of the kernel or an early end failed."""
+        failed = [result for result in self.results if result.of(FAILED)]
+        cases = [case for result in failed for case in result.of(FAILED)]
+        if len(cases) > MOST_AGAIN or self.over() or not all(case.ended for case in cases):
+            return
+        for result in failed:
+            step = next(step for step in steps if str(step) == result.step)
+            names = tuple(case.name for case in result.of(FAILED))
+            self.say(f"{result.step}: once more: {' '.join(names)}")
+            new = self.attempt(replace(step, targets=names), self.folder / f"{step.slug}-again",
+                               LEAST_SECONDS)
+            passed = {case.name for case in new.of(PASSED) if all(one.ended for one in new.cases)}
+            for case in result.of(FAILED):
+                if case.name in passed:
+                    case.outcome, case.first = PASSED, case.message
+            self.show(result)
+
     @staticmethod
     def show(result: Result) -> None:
         """Prints why tests failed, were skipped, or failed at first."""
@@ -207,13 +228,15 @@ class Check:
         for kernel in dict.fromkeys(step.kernel if step.builds else step.needs for step in steps):
             if kernel not in self.built:
                 self.run_step(self.options.table.build_of(kernel))
+        guests = together([step for step in steps if not step.builds])
         with ThreadPoolExecutor(self.options.jobs) as pool:
             try:
-                list(pool.map(self.run_step, together([s for s in steps if not s.builds])))
+                list(pool.map(self.run_step, guests))
             except BaseException:
                 self.options.minutes = 0
                 self.runner.stop()
                 raise
+        self.again(guests)
 
     def run_all(self) -> None:
         """Runs the chosen steps, with --first those of one file before the others."""

@@ -27,8 +27,8 @@ def judge(path: Path, status: int, why: str = "") -> list[Case]:
     failed. @why: why it ended, if known."""
     lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
     entries = [json.loads(line) for line in lines]
-    cases = [Case(entry["done"], entry["outcome"], entry["seconds"], entry["message"],
-                  entry.get("first", "")) for entry in entries if "done" in entry]
+    cases = [Case(entry["done"], entry["outcome"], entry["seconds"], entry["message"], ended=True)
+             for entry in entries if "done" in entry]
     why = why or WHY.get(status) or f"the run ended with status {status}"
     ended = bool(entries) and "end" in entries[-1]
     if not ended:

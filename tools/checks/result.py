@@ -13,12 +13,14 @@ REASON_LINES = 8
 
 @dataclass
 class Case:
-    """One test and its outcome. first: why its first try failed, if it had two."""
+    """One test and its outcome. ended: whether the test itself came to its end. first: why its
+    first try failed, if it had two."""
 
     name: str
     outcome: str
     seconds: float = 0.0
     message: str = ""
+    ended: bool = False
     first: str = ""
 
 

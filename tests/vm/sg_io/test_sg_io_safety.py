@@ -220,7 +220,6 @@ def test_signal_ends_with_the_partial_result(disk, reads, via, depth, number):
     assert got["interrupted"] is True
 
 
-@pytest.mark.timing
 def test_second_signal_does_not_wait(disk):
     """Commands take a second each: after one signal sg_io waits for them, after two it does not."""
     set_param("ndelay", 999_000_000)

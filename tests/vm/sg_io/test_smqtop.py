@@ -181,7 +181,6 @@ def starts():
 
 
 @pytest.mark.limit(120)
-@pytest.mark.timing
 @pytest.mark.parametrize("opts,option", [
     (vmdisk.TRANSPORT, "--sample=1"), (vmdisk.TRANSPORT, "--counts"), (HOST_BUSY, "--sample=16")])
 def test_counts_are_right_if_commands_are_sent_again_by_other_cpus(disk, opts, option):
@@ -253,7 +252,6 @@ def test_the_counts_are_right_if_one_command_in_many_is_timed(disk):
         assert got["bytes"] == 3000 * 4096, option
 
 
-@pytest.mark.timing
 def test_the_last_slow_and_failed_commands(disk):
     with top("commands", "--slow=20") as commands:
         set_param("ndelay", 30_000_000)
@@ -272,7 +270,6 @@ def test_the_last_slow_and_failed_commands(disk):
 
 
 @pytest.mark.limit(120)
-@pytest.mark.timing
 def test_error_handling_is_timed_and_its_steps_are_counted(disk):
     """When a read by sd times out, on 6.1 for the second time, the host's error handling runs until
     scsi_debug answers again."""
@@ -324,7 +321,6 @@ def next_with_commands(luns, disk):
 
 
 @pytest.mark.limit(150)
-@pytest.mark.timing
 def test_percentiles_are_those_of_fio(disk):
     """fio's times are a little longer: they begin and end above the block layer, and on a busy
     machine fio looks late at some completions. smqtop's are at most 1/8 too high."""
@@ -347,7 +343,6 @@ def test_percentiles_are_those_of_fio(disk):
         assert 0.9 * theirs["50.000000"] < ours <= 9 / 8 * theirs[theirs_name], (name, row, theirs)
 
 
-@pytest.mark.timing
 def test_commands_of_a_batch_are_timed_one_by_one(disk):
     """The block layer looks at the clock once for a batch of requests: what it notes as their start
     has also the time in which the others of the batch were made and sent."""

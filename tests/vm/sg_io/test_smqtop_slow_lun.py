@@ -50,7 +50,6 @@ def last_interval(*options):
     return json.loads(done.stdout.splitlines()[-1])["rows"]
 
 
-@pytest.mark.timing
 def test_slow_lun_is_the_first_row_within_two_intervals(nodes, tmp_path):
     (tmp_path / "slow").write_text(READ, encoding="ascii")
     (tmp_path / "fast").write_text(INQUIRY, encoding="ascii")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A pytest plugin: writes each outcome to the file SMQ_RECORD at once, as a line of JSON. A test
-with the marker "timing", whose result a busy machine may change, has a second try at once.
+"""A pytest plugin: writes each outcome to the file SMQ_RECORD at once, as a line of JSON.
 
 pytest's own JUnit XML is no substitute: pytest writes it at the end, so it is lost if the kernel
 crashes.
@@ -12,10 +11,9 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 
 _done: defaultdict[str, dict[str, Any]] = defaultdict(
-    lambda: {"outcome": "passed", "seconds": 0, "message": "", "first": ""})
+    lambda: {"outcome": "passed", "seconds": 0, "message": ""})
 
 
 def _write(**record: object) -> None:
@@ -48,21 +46,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_logstart(nodeid: str) -> None:
     """Records that a test begins."""
     _write(start=nodeid)
-
-
-def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-    """Runs a test with the marker "timing" again if it fails."""
-    if not item.get_closest_marker("timing"):
-        return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    reports = runtestprotocol(item, log=False, nextitem=nextitem)
-    if bad := [_reason(report) for report in reports if report.failed]:
-        _done[item.nodeid]["first"] = bad[0]
-        reports = runtestprotocol(item, log=False, nextitem=nextitem)
-    for report in reports:
-        item.ihook.pytest_runtest_logreport(report=report)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
