@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Planted defects: tests/plant/NAME.patch, most of them a mend of this project taken out again. The
 patch is applied to a copy of the checkout, and tools/check has to find it there with the tests that
-a change of these files gets. A patch begins with a text and a header of "Word: value" lines:
+a change of these files gets. For them the copy is where the checkout is, by a mount of their own:
+so only what the patch changes is built again. A patch begins with a text and a header of "Word:
+value" lines:
 
   Subject: NAME  the row of tests/subjects.toml to which the defect belongs
   Mend: COMMIT   the commit whose mend was taken out, if there is one
@@ -14,16 +16,15 @@ import os
 import re
 import shlex
 import shutil
+import time
 from pathlib import Path
 
 from . import process
 from .result import FAILED, PASSED, Case, failures
 
 SECONDS = 3600
-# Not copied: build results, the repository, and caches. But the built modules of these kernels are,
-# so that only few must be built again.
-LEFT_OUT = {"build", "bench-report", ".git", "__pycache__", ".pytest_cache"}
-KERNELS = ("6.1.*", "7.2.*-smq-*")
+# Not copied: the repository, caches, and the results of runs.
+LEFT_OUT = ("build/check", "bench-report", ".git", "__pycache__", ".pytest_cache")
 WORDS = ("Subject", "Mend", "Red", "Run", "Shows")
 
 
@@ -37,19 +38,20 @@ def parse(path: Path) -> tuple[dict[str, list[str]], list[str]]:
     return header, changed
 
 
-def _copy(top: Path, to: Path) -> None:
-    """Copies the sources, the built programs and the built modules."""
-    shutil.copytree(top, to, symlinks=True,
-                    ignore=lambda _folder, names: LEFT_OUT.intersection(names))
-    for order in [one for name in KERNELS for one in top.glob(f"build/{name}/modules.order")]:
-        shutil.copytree(order.parent, to / order.parent.relative_to(top), symlinks=True)
+def _there(copy: Path, top: Path, command: list[str]) -> list[str]:
+    """A command that runs another one in the copy, at the path of the checkout."""
+    user = ["--user", "--map-root-user"] if os.getuid() else []
+    script = 'mount --bind "$1" "$2" && cd "$2" && shift 2 && exec "$@"'
+    return ["unshare", "--mount", *user, "sh", "-c", script, "sh", str(copy), str(top), *command]
 
 
 def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> Case:
     """Plants a defect. The case has passed if it was found; its message says by which test."""
     header, changed = parse(path)
-    copy, log, output = folder / "src", folder / "log", folder / "output"
-    _copy(top, copy)
+    copy, log, output, began = folder / "src", folder / "log", folder / "output", time.monotonic()
+    shutil.copytree(top, copy, symlinks=True,
+                    ignore=lambda at, names: [name for name in names
+                                              if f"/{at}/{name}".endswith(LEFT_OUT)])
     try:
         # Unlike patch, git apply allows no fuzz. It must not find a repository above the copy.
         if runner.run(["git", "apply", "-v", str(path)], log, 60, copy,
@@ -57,7 +59,7 @@ def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> Case:
             return Case(path.stem, FAILED, message=f"does not apply:\n{process.tail(log)}")
         command = shlex.split(header["Run"][0]) if header["Run"] else [
             "tools/check", "--first", header["Red"][0].partition("::")[0], "--changed", *changed]
-        status = runner.run(command, output, SECONDS, copy)
+        status = runner.run(_there(copy, top, command), output, SECONDS, copy)
         found = failures(copy / "build/check/junit.xml")
     finally:
         shutil.rmtree(copy)
@@ -68,4 +70,5 @@ def check(runner: process.Runner, path: Path, top: Path, folder: Path) -> Case:
              next((f"no text matches '{pattern}'" for pattern in header["Shows"]
                    if not re.search(pattern, said)), ""))
     return Case(path.stem, FAILED if wrong else PASSED, message=f"{wrong}:\n{said[-2000:]}"
-                if wrong else f"found by {', '.join([*found][:3]) or header['Run'][0]}")
+                if wrong else f"found by {', '.join([*found][:3]) or header['Run'][0]} after "
+                f"{time.monotonic() - began:.0f} s")
