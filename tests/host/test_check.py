@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """tools/check: the results that it counts, also if a run ends early; what a change gets."""
 import json
+import os
 import re
 import subprocess
 import sys
@@ -53,6 +54,20 @@ def test_outcomes_of_pytest_are_read(tmp_path):
     assert "assert 1 == 2" in result.reasons(cases["test_bad"])
     assert "at the end" in cases["test_end"].message
     assert "no reason" in cases["test_skipped"].message
+
+
+def test_parts_of_a_file_are_all_of_it(tmp_path):
+    gate = choose.Gate(TABLE, ["drivers/sg/run.c"], "seed")
+    part = next(step for step in gate.steps + gate.left_out if step.name == "sg_events")
+    assert part.seconds <= choose.PART_SECONDS and re.search(r"part \d/\d$", str(part))
+    path, found = tmp_path / "test_x.py", []
+    path.write_text(TESTS, encoding="ascii")
+    for number in range(3):
+        subprocess.run(pytests._command([str(path)], part=f"{number}/3"), cwd=tmp_path, check=False,
+                       env={**os.environ, **pytests._environment(tmp_path)})
+        found += [case.name for case in pytests.judge(tmp_path / "record", 1) if case.ended]
+        (tmp_path / "record").unlink()
+    assert len(found) == len(set(found)) == 7
 
 
 def test_tests_fail_if_pytest_dies(tmp_path, monkeypatch):

@@ -180,7 +180,8 @@ class Check:
         if step.area == "plant":
             return Result("", [plants.check(self.runner, TOP / targets[0], TOP, folder)])
         if step.kernel and not step.builds:
-            return pytests.in_vm(self.runner, TOP, folder, step.kernel, targets, limit, step.mark)
+            return pytests.in_vm(self.runner, TOP, folder, step.kernel, targets, limit, step.mark,
+                                 step.part)
         if targets:
             return pytests.on_host(self.runner, TOP, folder, targets, limit)
         status = self.runner.run(["make", "build-all", f"KERNELS={step.kernel}"] if step.builds
@@ -199,8 +200,8 @@ class Check:
             step = next(step for step in steps if str(step) == result.step)
             names = tuple(case.name for case in result.of(FAILED))
             self.say(f"{result.step}: once more: {' '.join(names)}")
-            new = self.attempt(replace(step, targets=names), self.folder / f"{step.slug}-again",
-                               LEAST_SECONDS)
+            new = self.attempt(replace(step, targets=names, part=""),
+                               self.folder / f"{step.slug}-again", LEAST_SECONDS)
             passed = {case.name for case in new.of(PASSED) if all(one.ended for one in new.cases)}
             for case in result.of(FAILED):
                 if case.name in passed:
@@ -218,6 +219,8 @@ class Check:
         for reason, count in Counter(case.message for case in result.of(SKIPPED)).items():
             print(f"skipped {result.step}: {count} x {reason}")
         for case in result.of(PASSED):
+            if case.message:
+                print(f"{result.step}: {case.message}")
             if case.first:
                 print(f"unstable {result.step}: {case.name}: {case.first.splitlines()[-1]}")
         sys.stdout.flush()

@@ -9,7 +9,7 @@ import os
 import subprocess
 import tomllib
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .steps import FULL, KERNELS, SANITIZE, UML, Step, Table, quickest
@@ -24,6 +24,8 @@ SPEED = 1.4 * CPUS
 NEWEST_SECONDS = 150
 SANITIZED_SECONDS = 200
 NEWEST = KERNELS[-1]
+# Of tests of what changed that take longer than this, a run has a part.
+PART_SECONDS = 100
 
 
 @dataclass
@@ -93,10 +95,12 @@ class Gate:
         rest = self._shuffled(quickest([step for step in table.steps if step not in self.steps
                                         and step.area in ("host", "vm")]))
         due = [step for step in rest if self._due(step)]
-        # The changed tests come first.
-        due.sort(key=lambda step: not self._changed.intersection(step.targets))
+        rest = [step for step in rest if step not in due]
+        # The changed tests come first, and short ones likely before long ones.
+        due = sorted(map(self._part, due), key=lambda step: (
+            not self._changed.intersection(step.targets), step.seconds * self._number(step)))
         self.left_out = self._add(due, 60 * MINUTES)
-        self._add([step for step in self._by_subject(rest) if step not in due], 60 * MINUTES)
+        self._add(self._by_subject(rest), 60 * MINUTES)
 
     def fixed(self) -> list[Step]:
         """What each run has: builds, lint, tests on the host, the core, a part of the core on the
@@ -123,10 +127,21 @@ class Gate:
         return bool(self._changed.intersection(step.targets)) or any(
             one.has(step) for one in self.touched)
 
+    def _number(self, step: Step) -> float:
+        """A number from 0 to 1 that depends on the commit."""
+        return int.from_bytes(hashlib.sha256(f"{self._seed} {step}".encode()).digest()[:4]) / 2**32
+
     def _shuffled(self, steps: list[Step]) -> list[Step]:
         """The steps in an order that depends on the commit."""
-        return sorted(steps, key=lambda step: hashlib.sha256(
-            f"{self._seed} {step}".encode()).digest())
+        return sorted(steps, key=self._number)
+
+    def _part(self, step: Step) -> Step:
+        """The step, or a part of it if it is long: another one for each commit."""
+        parts = math.ceil(step.seconds / PART_SECONDS)
+        if parts == 1 or not step.kernel:
+            return step
+        return replace(step, part=f"{int(self._number(step) * parts)}/{parts}",
+                       seconds=step.seconds / parts)
 
     def _by_subject(self, steps: list[Step]) -> list[Step]:
         """A step of each subject, then the next one of each."""

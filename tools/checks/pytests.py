@@ -48,12 +48,13 @@ def judge(path: Path, status: int, why: str = "") -> list[Case]:
     return cases
 
 
-def _command(targets: list[str], mark: str = "") -> list[str]:
+def _command(targets: list[str], mark: str = "", part: str = "") -> list[str]:
     """The command that runs pytest with the plugin. pytest uses no cache, because it would be lost
     with the VM."""
     words = ["python3", "-B", "-m", "pytest", "-p", "smq_record", "-p", "no:cacheprovider",
              "--color=no", "-v", "--tb=short"]
-    return words + (["-m", mark] if mark else []) + targets
+    words += ["-m", mark] if mark else []
+    return words + (["--part", part] if part else []) + targets
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -71,7 +72,7 @@ def on_host(runner: process.Runner, top: Path, folder: Path, targets: list[str],
 
 
 def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets: list[str],
-          limit: float, mark: str = "") -> Result:
+          limit: float, mark: str = "", part: str = "") -> Result:
     """Runs tests in one guest. A kernel uml-FLAVOUR is one of tools/uml."""
     uml = kernel.startswith("uml-")
     words = [f"{top}/tools/{'uml' if uml else 'vm'}", "--flavour" if uml else "--kernel",
@@ -80,8 +81,8 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
     words += [word for path in dict.fromkeys(target.partition("::")[0] for target in targets)
               for word in ("--for", path)]
     # tools/vm has its own time limit. This longer one is for a tools/vm that hangs.
-    status = runner.run([*words, "--", *_command(targets, mark)], folder / "log", limit + 60, top,
-                        _environment(folder))
+    words += ["--", *_command(targets, mark, part)]
+    status = runner.run(words, folder / "log", limit + 60, top, _environment(folder))
     # If a VM was stopped, its status does not show whether the kernel reported a fault.
     log = ConsoleLog("vm: end ")
     log.feed((folder / "console").read_bytes() if (folder / "console").exists() else b"")

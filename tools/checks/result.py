@@ -91,7 +91,7 @@ def refreshed(times: dict[str, float], junit: Path) -> dict[str, float]:
             seconds = found[key] + float(case.get("time", 0)) if on else float(suite.get("time", 0))
             found[key] = float("nan") if case.find("failure") is not None else seconds
     new = {key: round(seconds, 1) for key, seconds in found.items()
-           if seconds >= times.get(key, 0) * key.startswith("build/")}
+           if " part " not in key and seconds >= times.get(key, 0) * key.startswith("build/")}
     return dict(sorted((times | new).items()))
 
 

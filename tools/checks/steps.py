@@ -35,7 +35,7 @@ TOGETHER_VM = 150
 class Step:
     """A part of a run, with its own result. needs: the kernel for which modules must be built
     before. mark: "smoke" if only these tests run. words: the options of the guest. seconds: what it
-    took in an earlier run."""
+    took in an earlier run. part: "K/N" if only every Nth test runs."""
 
     area: str
     name: str
@@ -45,6 +45,7 @@ class Step:
     needs: str = ""
     words: tuple[str, ...] = ()
     seconds: float = 0
+    part: str = ""
 
     @property
     def path(self) -> str:
@@ -68,7 +69,8 @@ class Step:
 
     def __str__(self) -> str:
         on = f" on {self.kernel}" if self.kernel and not self.builds else ""
-        return f"{self.path}{on}{self.mark and ' '}{self.mark}"
+        part = f" part {self.part}" if self.part else ""
+        return f"{self.path}{on}{self.mark and ' '}{self.mark}{part}"
 
 
 class Table:
@@ -184,4 +186,4 @@ def together(steps: list[Step]) -> list[Step]:
 
 
 def _guest_of(step: Step) -> tuple[object, ...]:
-    return step.area, step.kernel, step.mark, step.words
+    return step.area, step.kernel, step.mark, step.part, step.words

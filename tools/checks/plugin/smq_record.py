@@ -38,6 +38,18 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
                message=_reason(report))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds an option for a part of the tests."""
+    parser.addoption("--part", metavar="K/N", help="only every Nth test, from number K on")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out the other parts. Neighbours are alike, so each part has some of each kind."""
+    if part := config.getoption("--part"):
+        first, step = map(int, part.split("/"))
+        items[:] = items[first::step]
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Records the tests that will run."""
     _write(collected=[item.nodeid for item in session.items])
