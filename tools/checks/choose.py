@@ -24,8 +24,9 @@ SPEED = 1.4 * CPUS
 NEWEST_SECONDS = 150
 SANITIZED_SECONDS = 200
 NEWEST = KERNELS[-1]
-# Of tests of what changed that take longer than this, a run has a part.
+# Of tests of what changed that take longer than this, a run has a part; a slice, than this.
 PART_SECONDS = 100
+SLICE_PART_SECONDS = 400
 
 
 @dataclass
@@ -137,11 +138,8 @@ class Gate:
 
     def _part(self, step: Step) -> Step:
         """The step, or a part of it if it is long: another one for each commit."""
-        parts = math.ceil(step.seconds / PART_SECONDS)
-        if parts == 1 or not step.kernel:
-            return step
-        return replace(step, part=f"{int(self._number(step) * parts)}/{parts}",
-                       seconds=step.seconds / parts)
+        parts = _parts(step, PART_SECONDS)
+        return parts[int(self._number(step) * len(parts))]
 
     def _by_subject(self, steps: list[Step]) -> list[Step]:
         """A step of each subject, then the next one of each."""
@@ -164,11 +162,20 @@ class Gate:
         return left
 
 
+def _parts(step: Step, seconds: float) -> list[Step]:
+    """The step, or its parts if it runs in a guest and takes longer than @seconds."""
+    count = math.ceil(step.seconds / seconds) if step.kernel else 1
+    return [step] if count == 1 else [
+        replace(step, part=f"{number}/{count}", seconds=step.seconds / count)
+        for number in range(count)]
+
+
 def slices(table: Table) -> list[list[Step]]:
     """All steps but those of each run, in parts of about 20 minutes, each a mixture of all."""
     fixed = Gate(table, [], "").fixed()
-    rest = [step for step in table.steps if not step.builds and
-            (step not in fixed or step.kernel in (NEWEST, SANITIZE))]
+    rest = [part for step in table.steps if not step.builds and
+            (step not in fixed or step.kernel in (NEWEST, SANITIZE))
+            for part in _parts(step, SLICE_PART_SECONDS)]
     builds = sum(step.seconds for step in table.steps if step.builds)
     count = math.ceil((wall(rest, table) - builds) / (60 * SLICE_MINUTES - builds))
     parts: list[list[Step]] = [[] for _ in range(count)]

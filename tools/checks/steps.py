@@ -23,6 +23,8 @@ AREAS = ("build", "lint", "host", "vm", "sanitize", "plant", "slow", "proof")
 # The seconds of a step that has no time in tests/times.json yet.
 UNKNOWN = {"build": 60, "lint": 20, "host": 10, "vm": 30, "sanitize": 60, "plant": 120,
            "slow": 600, "proof": 60}
+# Emulation takes so many times as long as User Mode Linux, where the time is not known.
+EMULATION = 4
 # Seconds until the first test of a guest begins, and how long the tests of files may take that
 # share a guest.
 BOOT = {UML: 4, SANITIZE: 15}
@@ -121,7 +123,8 @@ class Table:
     def _seconds(self, step: Step) -> float:
         on = f" on {step.kernel}" if step.kernel and not step.builds else ""
         key = f"{step.targets[0] if on else step.path}{on}{step.mark and ' '}{step.mark}"
-        return self.times.get(key, UNKNOWN[step.area])
+        native = self.times.get(f"{step.targets[0]} on {UML}") if on and not step.mark else None
+        return self.times.get(key, EMULATION * native if native else UNKNOWN[step.area])
 
     def build_of(self, kernel: str) -> Step:
         """The step that builds the modules for a kernel, which need not be in the table."""
