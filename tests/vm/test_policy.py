@@ -113,7 +113,7 @@ def test_more_is_advertised_only_while_commands_are_held(hold):
 
 @pytest.mark.limit(90)
 def test_depth_holds_while_commands_beyond_it_are_in_flight(hold):
-    """The policy has nothing to do, but commands for which more was advertised take 12 s: until
+    """The policy has nothing to do, but commands for which more was advertised take 25 s: until
     they have ended, the policy stays effective and the device gets no more than its depth."""
     lun = hold.luns()[0]
     choose(hold, "batch")
@@ -124,11 +124,12 @@ def test_depth_holds_while_commands_beyond_it_are_in_flight(hold):
         set_param("delay_us", 3_000_000)
         slow = [pool.submit(read, lun, 60) for _ in range(32)]
         wait_for("held commands", lambda: hold.stats()["held"] == 16)
-        set_param("delay_us", 12_000_000)
+        set_param("delay_us", 25_000_000)
         wait_for("the slow commands", lambda: hold.stats()["held"] == 0)
         wait_for("the plain depth", lambda: depths(hold)[0] == 16, 20)
         # smq_depth_lower() waits 2 s.
         time.sleep(3)
+        assert get_param("inflight") == 16 and state(hold)["effective"] == "batch"
         set_param("max_inflight", 0)
         set_param("delay_us", 0)
         more = [pool.submit(read, lun, 60) for _ in range(16)]
