@@ -123,7 +123,10 @@ static atomic_t lun_gone = ATOMIC_INIT(0);
 static atomic_t no_sense = ATOMIC_INIT(0);
 /* How many of the next commands end with "result", "resid" and "sense". */
 static atomic_t answer = ATOMIC_INIT(0);
-/* How many of the next commands are never completed. */
+/*
+ * How many of the next commands are never completed. None that the mid-layer repeats: it would not
+ * abort that again, but reset the LUN.
+ */
 static atomic_t lose = ATOMIC_INIT(0);
 /* How many of the next commands the LLD refuses, as if it had no resources: SMQ_HOST_BUSY. */
 static atomic_t refuse = ATOMIC_INIT(0);
@@ -268,7 +271,7 @@ static enum smq_status hold_rw(struct smq_hwq *hwq, struct smq_cmd *cmd)
 	for (max = atomic_read(&max_inflight); now > max; max = atomic_read(&max_inflight))
 		atomic_cmpxchg(&max_inflight, max, now);
 
-	hold->lost = hold_take(&lose);
+	hold->lost = !scmd->retries && hold_take(&lose);
 	if (in_commit) {
 		spin_lock(&hq->lock);
 		list_add_tail(&cmd->node, &hq->batch);
