@@ -115,13 +115,6 @@ def test_boot_for_times_sets_each_queue_once(run):
         "row kernel_mq 1", "row kernel_legacy 1", "row kernel_legacy 2", "row kernel_mq 2"]
 
 
-def test_settings_that_cannot_be_read_are_left_out(run):
-    """wbt_lat_usec exists without CONFIG_BLK_WBT, and a read of it fails. A folder does so here."""
-    said = run("add_hosts\nmkdir $SYS/block/sd10/queue/wbt_lat_usec\nset_up kernel_legacy 1 1\n")
-    queue, = [line for line in said if line.startswith("queue ")]
-    assert "nr_requests=128" in queue and "wbt_lat_usec" not in queue
-
-
 @pytest.mark.parametrize("environment, message", [
     ({"WRONG_PATH": "Y"}, "error sd10 is on blk-mq in spite of use_blk_mq=N"),
     ({"WRONG_PATH": "N"}, "error sd20 is on the legacy path, blk-mq was expected"),
@@ -137,9 +130,3 @@ def test_missing_kernel_features_are_named(run, environment, message):
     words = {name: value.format(run.tree) for name, value in environment.items()}
     said = run("add_hosts\necho done\n", **words)
     assert said[-1] == message.format(run.tree)
-
-
-def test_unknown_nodes_are_refused(run):
-    """init refuses a plan with a kind of nodes that no disk has."""
-    said = run("add_hosts\nset_up kernel_mq 1 1\nrun key 1 1 aio tape\n")
-    assert said[-1] == "error plan: key: there are no nodes 'tape', only disk and sg"

@@ -2,12 +2,9 @@
 """tools/bench/native: the figures that it reads from a guest's output, and a whole run on emulated
 CPUs, on which times mean nothing."""
 
-import errno
 import json
-import random
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -23,7 +20,7 @@ sys.path.insert(0, str(ROOT / "tools" / "bench"))
 from smqbench import figures  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
 from smqbench.plan import Workload, parse  # noqa: E402
-from wallclock import devices, programs, report, results  # noqa: E402
+from wallclock import programs, report, results  # noqa: E402
 
 LIMIT = 900
 READ = "in_kernel:read:512:32:1:1:1"
@@ -318,74 +315,6 @@ def test_force_keeps_all_rounds(tmp_path, native):
     assert "forced" in two.note and "forced" not in one.note
 
 
-def machine_with_company(seed, share, rounds):
-    """A realistic run of two paths; the second takes 1.2 times as long as the first. Times have a
-    minimum and some noise. At random times another process uses a CPU for up to 400 ms, in slices
-    of 4 ms: this begins at each idle chunk with a probability of @share / 400. Returns the lines
-    and the disturbed rounds."""
-    chance = random.Random(seed)
-    lines, hit = guest({"smq_ram_null": 1.0}, [], rounds, end=False), set()
-    busy_until = now = 0.0
-
-    def chunks(floor):
-        nonlocal now, busy_until
-        said = []
-        for _ in range(80):
-            took = floor * 250 * abs(chance.gauss(1.01, 0.01))
-            if now >= busy_until and chance.random() < share / 400:
-                busy_until = now + chance.uniform(20e6, 400e6)
-            if now < busy_until and chance.random() < 0.2:
-                took += 4e6
-            now += took
-            said.append(took / 250)
-        return said
-
-    def spun():
-        return line("spin", group=0, alone=[[1000.0 * abs(chance.gauss(1.01, 0.01))
-                                             for _ in range(80)] for _ in range(2)],
-                    together=[chunks(1000.0), [1010.0] * 80])
-
-    keys = [Workload(path, "read", 512, 32, 16, 2, 2).key for path in ("io_uring_fixed", "smq")]
-    for repeat in range(1, rounds + 1):
-        lines.append(spun())
-        for key, floor in zip(keys, (500.0, 600.0), strict=True):
-            before = busy_until
-            lines.append(line("run", group=0, row="smq_ram_null", workload=key, repeat=repeat,
-                              chunks=[chunks(floor), chunks(floor)]))
-            if now - 1 < busy_until or busy_until != before:
-                hit.add(repeat)
-    return [*lines, spun(), line("end")], hit
-
-
-def test_most_rounds_of_realistic_runs_remain(tmp_path, native):
-    """In realistic runs most rounds remain, and the share of disturbed rounds is smaller among them
-    than among all; on a machine that is always busy none remains."""
-    kept = lost = refused = partly = 0
-    for seed in range(60):
-        lines, hit = machine_with_company(seed, 0.3, 8)
-        found = read(tmp_path, lines, 8)
-        before = [list(cell.repeats) for cell in found.cells.values()]
-        refused += bool(judged(native, found))
-        after = [cell.repeats for cell in found.cells.values()]
-        if not after:
-            continue
-        numbers = [[whole.index(one) + 1 for one in left]
-                   for whole, left in zip(before, after, strict=True)]
-        assert numbers[0] == numbers[1], "rows that are compared lost different rounds"
-        assert len(numbers[0]) >= 4
-        partly += len(numbers[0]) < 8
-        kept += len(hit & set(numbers[0]))
-        lost += len(hit - set(numbers[0]))
-        ratios = found.against_block("smq_ram_null", [
-            key for _, key in found.cells if key.startswith("smq")][0])["against_block"]
-        assert statistics.median(ratios) == pytest.approx(1.2, rel=0.02)
-    print(f"{refused} refused, {partly} in part; of disturbed rounds {lost} dropped, {kept} kept")
-    assert 0 < refused < 20 and partly > 15 and lost > 2 * kept
-    for seed in range(10):
-        found = read(tmp_path, machine_with_company(seed, 400, 8)[0], 8)
-        assert judged(native, found) and not found.cells
-
-
 @pytest.mark.parametrize("spoil, message", [
     (lambda lines: lines[:-1], "did not finish"),
     (lambda lines: lines[:-3] + lines[-2:], "2 repeats, 3 wanted"),
@@ -430,35 +359,3 @@ def test_native_measures_in_a_vm(tmp_path):
     assert "Linux 7.1 and later have it" in done.stderr
     assert "times mean nothing" not in done.stderr
     assert "load average" in done.stdout
-
-
-@pytest.mark.parametrize("number, refused", [(errno.EBUSY, False), (errno.ENOENT, False),
-                                             (errno.EINVAL, True)])
-def test_elevator_is_retried_while_a_disk_is_added(monkeypatch, tmp_path, number, refused):
-    """If the scheduler cannot be written because the disk is being added, the write is tried again.
-    Another error ends the measurement."""
-    def write_text(*_, **__):
-        raise OSError(number, "as in the kernel")
-    monkeypatch.setattr(Path, "write_text", write_text)
-    if refused:
-        with pytest.raises(BenchError, match="scheduler: none: as in the kernel"):
-            devices._without_elevator(tmp_path)
-    else:
-        assert not devices._without_elevator(tmp_path)
-
-
-def test_open_is_retried_while_a_disk_is_added(monkeypatch, tmp_path):
-    """If a disk cannot be opened because it is being added, the open is tried again. Another error
-    ends the measurement."""
-    real, errors = open, [errno.ENXIO, errno.ENOENT]
-
-    def opened(name, mode):
-        if errors:
-            raise OSError(errors.pop(0), "as in the kernel")
-        return real(name, mode)
-    monkeypatch.setattr("builtins.open", opened)
-    devices._fill(str(tmp_path / "disk"))
-    monkeypatch.undo()
-    assert not errors
-    with pytest.raises(BenchError, match=f"{tmp_path}: Is a directory"):
-        devices._fill(str(tmp_path))

@@ -9,7 +9,7 @@ import pytest
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 sys.path.insert(0, str(BENCH))
 
-from smqbench import bounds, counts, groups, guestlog, profile, tables, transfers  # noqa: E402
+from smqbench import bounds, counts, groups, guestlog, profile, transfers  # noqa: E402
 from smqbench.errors import BenchError  # noqa: E402
 from smqbench.symbols import USER, Function, Symbols  # noqa: E402
 
@@ -207,4 +207,3 @@ def test_transfers_are_per_io_of_all_jobs(tmp_path):
     assert sharing.own_top == {("ram_queue_cmd [smq_ram]", "write"): 0.03,
                                ("kmalloc_trace", "read"): 0.02}
     assert sharing.top["kmalloc_trace", "read"] == 0.15
-    assert "0.0500" in "\n".join(tables.transfers({("smq_ram_luns", "plain-512"): sharing}))

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The bench's comparisons: of two runs, of a row with its peer, of an attached host with a bare one;
+and a run that is resumed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from program import program
+
+BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
+sys.path.insert(0, str(BENCH))
+
+from smqbench import attached, claims, groups, peers  # noqa: E402
+from smqbench.acquisitions import HOST_LOCK, QUEUE_LOCK  # noqa: E402
+from smqbench.errors import BenchError  # noqa: E402
+from smqbench.figures import METRICS, Figure, FigureSet  # noqa: E402
+from smqbench.rows import ROWS  # noqa: E402
+
+
+def figure(instrument, row, metric, value, **more):
+    """A figure as the instruments write it."""
+    content = {"path": "io_uring", "op": "read", "bs": 512, "qd": 32, "luns": 1, "jobs": 1} | more
+    content.setdefault("batch", min(content["qd"], 16))
+    return Figure(instrument=instrument, row=row, metric=metric, unit=METRICS[metric][0],
+                  value=value, spread=2.0, repeats=2, kernel="6.1.0", model=ROWS[row].model,
+                  command=f"tools/bench/{instrument} --rows {row} --repeat 2",
+                  parameters={"modules": [f"modprobe {row}"]}, **content)
+
+
+def insn(row, value, user=1000.0, scsi=1000.0, lld=100.0, **more):
+    """A figure of instructions, with its groups."""
+    split = dict.fromkeys(groups.ORDER, 0.0) | {
+        groups.PROGRAM: user, groups.SCSI: scsi, groups.LLD: lld,
+        groups.BLOCK: value - user - scsi - lld}
+    return figure("insn", row, "insn", value, parts={"group": split}, **more)
+
+
+LOCKS = figure("locks", "legacy_419", "locks", 4.56,
+               parts={"lock": {QUEUE_LOCK: 4.06, HOST_LOCK: 0.5}})
+KERNELS = {"path": "libaio", "bs": 4096}
+
+
+@pytest.mark.parametrize("claim, verdict, here, taken", [
+    ("4.19: queue_lock per command, QD32", claims.REPRODUCED, "4.06", [LOCKS]),
+    ("4.19: host_lock is gone from the fast path", claims.NOT, "0.50", [LOCKS]),
+    # 0 would be wrong if no lock was recognised.
+    ("4.19: host_lock is gone from the fast path", claims.UNKNOWN, "",
+     [figure("locks", "legacy_419", "locks", 4.06, parts={"lock": {"of smq_submit": 4.06}})]),
+    ("4.19: legacy against scsi-mq, 4k QD32, model", claims.REPRODUCED, "1.24 (+1442 on 6000",
+     [insn("legacy_419", 8442, bs=4096), insn("smq_ram_1q", 7000, bs=4096)]),
+    ("4.19: legacy against scsi-mq, 4k QD32, a given kernel", claims.IN_PART,
+     "1.00 (6000 against 5994)",
+     [figure("legacy-kernel", row, "insn_kernel", value, **KERNELS)
+      for row, value in (("kernel_legacy", 6000), ("kernel_mq", 5994))]),
+    ("the trace of 2013: the driver is the smallest part of the path", claims.REPRODUCED, "7.5 %",
+     [insn("smq_ram", 8000, user=0.0, lld=600.0, qd=1)]),
+    ("2020 (i10): batching gains where doorbells dominate", claims.REPRODUCED, "+62 %",
+     [figure("insn", row, metric, value, batch=1) for row, metric, value in (
+         ("smq_ram_doorbell", "insn", 13000.0), ("smq_ram_doorbell_batch", "insn", 8000.0),
+         ("smq_ram_doorbell", "doorbells", 1.0), ("smq_ram_doorbell_batch", "doorbells", 0.07))]),
+])
+def test_answers_follow_figures(claim, verdict, here, taken):
+    """A claim about older kernels is answered by figures; all others have no answer."""
+    found = {answer.claim: answer for answer in claims.answers(FigureSet(taken))}
+    assert found[claim].verdict == verdict and here in found[claim].here
+    assert sum(answer.verdict != claims.UNKNOWN for answer in found.values()) <= 3
+
+
+def test_differences_within_the_spread_are_not_worse():
+    """A row is worse only if the difference exceeds the spread and 1 %. The metric determines which
+    direction is worse."""
+    taken = FigureSet([insn("smq_ram_null", 6400), insn("scsi_debug", 6300)])
+    assert [row[0] for row in peers.worse(taken)] == ["smq_ram null"]
+    assert not peers.worse(FigureSet([insn("smq_ram_null", 6350), insn("scsi_debug", 6300)]))
+    assert not peers.worse(FigureSet([insn("smq_ram_null", 6200), insn("scsi_debug", 6300)]))
+    faster = [figure("native", row, "iops", value) for row, value in
+              (("smq_ram_null", 900.0), ("scsi_debug", 500.0))]
+    assert not peers.worse(FigureSet(faster))
+
+
+def test_resume_repeats_only_unfinished_instruments(tmp_path, monkeypatch):
+    """--resume runs only instruments that failed or did not end. It refuses other options or
+    sources than those of the run that it continues."""
+    bench = program("run")
+    asked, bad = [], ["lines"]
+
+    def take(step, _options, _folder):
+        asked.append(step.name)
+        if step.name in bad:
+            return FigureSet(failed={step.name: "broke"})
+        return FigureSet([figure(step.name, "smq_ram", "insn", 6500.0)])
+
+    monkeypatch.setattr(bench, "take", take)
+    monkeypatch.setattr(bench.Taken, "_sources", lambda self: "one")
+    words = ["run", "--out", str(tmp_path), "--only", "insn,locks,lines"]
+    monkeypatch.setattr(sys, "argv", words)
+    first = bench.measure(bench.parse())
+    assert asked == ["insn", "locks", "lines"] and "lines" in first.failed
+    bad.clear()
+    monkeypatch.setattr(sys, "argv", [*words, "--resume"])
+    second = bench.measure(bench.parse())
+    assert asked[3:] == ["lines"] and not second.failed
+    assert len(second.figures) > len(first.figures) > 0
+    monkeypatch.setattr(sys, "argv", [*words, "--resume", "--repeat", "2"])
+    with pytest.raises(BenchError, match="has other repeat"):
+        bench.measure(bench.parse())
+    monkeypatch.setattr(bench.Taken, "_sources", lambda self: "two")
+    monkeypatch.setattr(sys, "argv", [*words, "--resume"])
+    with pytest.raises(BenchError, match="has other sources"):
+        bench.measure(bench.parse())
+    monkeypatch.setattr(sys, "argv", words)
+    assert bench.measure(bench.parse()).figures and asked[4:] == ["insn", "locks", "lines"]
+    monkeypatch.setattr(sys, "argv", ["run", "--out", str(tmp_path / "new"), "--resume"])
+    with pytest.raises(BenchError, match="no run to continue"):
+        bench.measure(bench.parse())
+
+
+def compare(tmp_path, old, new, *words):
+    """Runs tools/bench/compare on two sets."""
+    for name, one in (("old", old), ("new", new)):
+        one.write(tmp_path / name)
+    return subprocess.run([BENCH / "compare", *words, tmp_path / "old", tmp_path / "new"],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_compare_reports_differences_beyond_the_spread(tmp_path):
+    """tools/bench/compare reports each difference beyond the spread as better or worse. It counts
+    figures that only one file has."""
+    old = FigureSet([insn("smq_ram", 6500), insn("null_blk", 5000),
+                     figure("native", "smq_ram", "iops", 900.0)])
+    same = compare(tmp_path, old, old)
+    assert (same.returncode, same.stdout) == (
+        0, "3 compared: 0 better, 0 worse, 0 other, 3 the same; only in OLD 0, only in NEW 0\n")
+    new = FigureSet([insn("smq_ram", 6600), insn("scsi_debug", 5000),
+                     figure("native", "smq_ram", "iops", 1800.0)])
+    done = compare(tmp_path, old, new)
+    assert done.returncode == 1
+    assert "+1.5 %" in done.stdout and "+100.0 %" in done.stdout
+    assert done.stdout.endswith(
+        "2 compared: 1 better, 1 worse, 0 other, 0 the same; only in OLD 1, only in NEW 1\n")
+    assert compare(tmp_path, old, new, "--least", "3").returncode == 0
+    assert compare(tmp_path, old, new, "--only", "native").returncode == 0
+    assert "smq_ram, io_uring read 512" in compare(tmp_path, old, old, "--all").stdout
+    (tmp_path / "old").write_text("{}")
+    bad = subprocess.run([BENCH / "compare", tmp_path / "old", tmp_path / "new"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert bad.returncode == 2 and "format is not" in bad.stderr
+
+
+def test_bars_of_attached_hosts():
+    """An attached host may cost some instructions more, and a detached one none."""
+    for more, bad in (({}, []), ({"attach_scsi_debug": 71}, ["attached, direct"]),
+                      ({"attach_scsi_debug_prio": 201}, ["attached, prio, not full"]),
+                      ({"detached_scsi_debug": 6}, ["attached and detached"])):
+        values = {"attach_scsi_debug": 70, "attach_scsi_debug_prio": 200,
+                  "detached_scsi_debug": 5} | more
+        taken = FigureSet([insn("scsi_debug", 6400), insn("scsi_debug", 6900, luns=4),
+                           *(insn(row, 6400 + value) for row, value in values.items())])
+        found = attached.verdicts(taken)
+        assert len(found) == 3
+        assert [one.what for one in found if not one.ok] == [
+            f"512 bytes, QD32: {what}, more than bare" for what in bad]
+    assert not attached.verdicts(FigureSet([insn("scsi_debug", 6400)]))
