@@ -13,16 +13,12 @@
  * sg_io_plan far COMMANDS: a WRITE and a READ of the same block after COMMANDS others, the first of
  * which ends last. Prints whether the READ is held: at first, after the WRITE has ended, and after
  * all have ended.
- *
- * sg_io_plan cost COMMANDS: prints the nanoseconds per command for plan_new(), and for plan_hold()
- * and plan_ended().
  */
 #include <err.h>
 #include <scsi/sg_unaligned.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "workers/level.h"
 #include "workers/stream.h"
@@ -348,36 +344,6 @@ static size_t run_stream(struct world *w, const struct plan *p, __u32 ahead)
 	return left;
 }
 
-static double seconds(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
-static void print_cost(struct world *w)
-{
-	double start, found, end;
-	struct plan *c;
-	size_t i, held = 0;
-
-	make_world(w);
-	start = seconds();
-	c = plan_new(&w->file, &w->opt);
-	if (!c)
-		errx(2, "no memory");
-	found = seconds();
-	for (i = 0; i < w->file.nr; i++) {
-		held += plan_hold(c, &w->view[0], i);
-		plan_ended(c, i, 0);
-	}
-	end = seconds();
-	printf("plan_new %.0f ns, hold and ended %.1f ns, held %zu\n",
-	       (found - start) * 1e9 / w->file.nr, (end - found) * 1e9 / w->file.nr, held);
-	plan_free(c);
-}
-
 static void make_one(struct world *w, size_t nth, const char *gen, __u64 lba)
 {
 	struct command *cmd = &w->file.cmds[nth];
@@ -419,14 +385,6 @@ int main(int argc, char **argv)
 	struct plan *c;
 	size_t left, i;
 
-	if (argc == 3 && !strcmp(argv[1], "cost")) {
-		w.file.nr = strtoul(argv[2], NULL, 10);
-		w.lanes = 2;
-		w.devs = 1;
-		w.blocks = 1 << 21;
-		print_cost(&w);
-		return 0;
-	}
 	if (argc == 3 && !strcmp(argv[1], "far")) {
 		w.file.nr = strtoul(argv[2], NULL, 10);
 		print_far(&w);
