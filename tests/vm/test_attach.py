@@ -2,7 +2,6 @@
 # on: core uml sanitize 7.2
 """smq_conv: attach and detach of hosts in place."""
 import errno
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -135,22 +134,6 @@ class in_place_loaded:
         detach(self.host)
 
 
-def test_rmmod_of_the_driver():
-    """While one of two hosts is attached, its driver is unloaded: the host is detached by that, and
-    no entry of /proc/scsi remains."""
-    with conv.module(io_errors=True) as log:
-        with loaded("scsi_debug", hosts=2, names=("add_host", "max_luns"),
-                    io_errors=True, **DEBUG) as (first, _):
-            attach(first)
-            fio(first.luns()[0].sd, **VERIFIED)
-            unload("scsi_debug")
-        assert not attached()
-        assert re.search(r"its last LUN is gone: detached", log.tail(80))
-        with loaded("scsi_debug", names=("add_host", "max_luns"), **DEBUG) as (host,):
-            with in_place(host):
-                fio(host.luns()[0].sd, **VERIFIED)
-
-
 def test_module_removal(debug):
     """Unloading smq_conv under load detaches the host."""
     lun = debug.luns()[0]
@@ -161,19 +144,6 @@ def test_module_removal(debug):
         assert not (debug.sysfs / "smq").exists()
     fio(lun.sd, **VERIFIED)
     conv.load("smq_conv")
-
-
-def test_lun_comes_and_goes(debug):
-    """A LUN that is deleted and found again while the host is attached."""
-    one, two = debug.luns()
-    with in_place(debug):
-        conv.write(debug.sysfs / "smq/policy", "prio")
-        with load_on(one.sd, **LOAD):
-            for _ in range(3):
-                conv.write(two.sysfs / "delete", 1)
-                conv.write(debug.sysfs / "scan", "- - -")
-                two = conv.again(two)
-                fio(two.sd, **VERIFIED)
 
 
 @pytest.fixture(name="slow")
@@ -222,28 +192,7 @@ def test_prio_holds(slow):
         attach(slow)
 
 
-def test_removal_with_held_commands(slow):
-    """A LUN that is deleted while a policy holds commands goes at once."""
-    with held(slow):
-        start = time.monotonic()
-        conv.write(slow.luns()[0].sysfs / "delete", 1)
-        assert time.monotonic() - start < 10 * TIME_FACTOR
-    assert all_done(slow)["held"] == 0
-
-
-CPU = Path("/sys/devices/system/cpu/cpu1/online")
 PM_TEST, SLEEP = Path("/sys/power/pm_test"), Path("/sys/power/state")
-
-
-@pytest.mark.not_uml("it cannot take a CPU offline")
-def test_cpu_goes_offline_with_held_commands(slow):
-    """A CPU goes offline and comes back while a policy holds commands of it."""
-    with held(slow):
-        for state in "01" * 3:
-            CPU.write_text(state, encoding="ascii")
-            done = slow.stats()["done"]
-            wait_for("commands", lambda: slow.stats()["done"] > done + 20, 40)
-    assert all_done(slow)["held"] == 0
 
 
 def test_suspend_with_held_commands(slow):

@@ -24,10 +24,11 @@ import pytest
 from kit import cdb, sgio, smqsg
 from kit.child import as_nobody, ended, spawn
 from kit.host import Lun, run, wait_for
+from kit.quiesce import quiescer, set_state
 from kit.ramdir import RamDir, ram_host
 from kit.sanitizing import SANITIZING, TIME_FACTOR
 from kit.slots import BLOCK, SlotFile, command
-from kit.slowdisk import DEPTH, slow_disk
+from kit.slowdisk import DEPTH, slow_disk, straight_disk
 from kit.uring import Ring
 from kit.ways import WAYS, Cmd, End
 
@@ -225,6 +226,28 @@ def test_timeout_affects_only_its_own_command(fast, kind, way):
     assert fast.host.stats()["timeouts"] == before + 1
     fast.dir.arm("none")
     smqsg.clear_attentions(fast.lun.sg)
+
+
+@pytest.mark.parametrize("disk", (slow_disk, straight_disk), ids=("doorbell", "no-doorbell"))
+@ways("run", "batch", "adhoc", "v3")
+def test_no_command_reaches_a_blocked_device(way, disk):
+    """Commands wait while the device is quiesced or blocked, or its host is blocked, and none
+    reaches the driver, with new requests and with those that are kept. Then each ends."""
+    # Slots let the node create its own queue.
+    with disk() as device, quiescer(), SlotFile(device.path, 1), \
+            WAYS[way](device.path, [Cmd(TUR)] * COUNT) as sent:
+        done = device.lun.sysfs / "iodone_cnt"
+        for state in ("quiesce", "block", "blocked", "host") * 2:
+            before = done.read_text(encoding="ascii")
+            set_state(state, device.lun.address)
+            try:
+                sent.send()
+                # Faulty code would have sent the commands within this time.
+                time.sleep(0.3)
+                assert done.read_text(encoding="ascii") == before, state
+            finally:
+                set_state(state, "")
+            assert {end.outcome for end in sent.ends()} == {0}
 
 
 @ways("run", "batch", "ioctl", "adhoc", "v3", "v4", "write")

@@ -24,7 +24,6 @@ from kit.host import Lun, load, loaded, run, under_way, unload, wait_for
 from kit.memory import PAGE, Memory
 from kit.pool import idle_requests, on_cpus
 from kit.probe import calls
-from kit.quiesce import quiescer, set_state
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR
 from kit.slots import BLOCK, SlotFile, read
@@ -525,37 +524,6 @@ def test_no_queue_is_created_during_error_handling():
             file.prepare([read(7)])
             assert exists(path) and file.run(range(4)) == (0, 0)
             assert idle_requests(path) > 0
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("state", ("blocked", "host"))
-def test_no_command_reaches_a_blocked_device(lun, state):
-    """While the device or its host is blocked, commands wait, and none reaches the driver. When
-    that state is over, each ends."""
-    path = smqsg.node(lun)
-    issued = lun.sysfs / "iodone_cnt"
-    with quiescer(), opened(path, COMMANDS) as file, Ring() as ring, \
-            Ring(flags=SETUP_SQE128 | SETUP_CQE32) as wide:
-        assert exists(path)
-        for _ in range(3):
-            assert file.run(range(COMMANDS)) == (0, 0)
-            before = issued.read_text(encoding="ascii")
-            set_state(state, lun.address)
-            try:
-                for slot in range(4):
-                    file.push(ring, slot)
-                file.push_batch(ring, range(4, COMMANDS), 100)
-                alive = [push_adhoc(wide, file.fd, TUR)]
-                ring.submit()
-                wide.submit()
-                # Faulty code would have sent the commands within this time.
-                time.sleep(0.3)
-                assert not ring.reap() and not wide.reap()
-                assert issued.read_text(encoding="ascii") == before
-            finally:
-                set_state(state, "")
-            assert {res for _, res in ring.wait(5) + wide.wait(1)} == {0}
-            alive.clear()
 
 
 # What others see of the commands.

@@ -11,7 +11,6 @@ from kit.child import ended, spawn
 from kit.host import run, wait_for
 from kit.memory import PAGE, Memory
 from kit.pool import fill_pool, filled, idle_requests, most_idle, on_cpus, pool_share
-from kit.quiesce import quiescer, set_state
 from kit.ramdir import ram_host
 from kit.sanitizing import repeats
 from kit.slots import BLOCK, IN, SlotFile, command, read
@@ -126,34 +125,6 @@ def test_run_reports_no_earlier_residual(whole):
         assert gone.result == sgio.DID_NO_CONNECT << 8 and gone.resid == 0
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("state", ("quiesce", "block"))
-def test_no_command_reaches_a_quiesced_device(whole, state):
-    """No command reaches a quiesced or blocked device. When that state is over, each
-    command ends."""
-    with quiescer(), opened(whole.path, DEPTH) as file, Ring() as ring:
-        for _ in range(3):
-            for _ in range(2):
-                assert file.run(range(IDLE)) == (0, 0)
-            file.run([DEPTH - 1])
-            file.run([DEPTH - 1])
-            issued = whole.lun.sysfs / "iorequest_cnt"
-            before = issued.read_text(encoding="ascii")
-            set_state(state, whole.lun.address)
-            try:
-                for slot in range(DEPTH):
-                    file.push(ring, slot)
-                    ring.submit()
-                # Faulty code would have sent the commands within this time.
-                with pytest.raises(AssertionError, match="0 of 1"):
-                    ring.wait(1, 0.3)
-                assert issued.read_text(encoding="ascii") == before
-            finally:
-                set_state(state, "")
-            assert sorted(ring.wait(DEPTH)) == [(slot, 0) for slot in range(DEPTH)]
-        assert [file.status(slot).runs for slot in range(DEPTH)] == [9] * DEPTH
-
-
 def test_requests_are_kept_under_an_elevator(whole):
     """The elevator of the disk does not matter: the node's queue has none."""
     run("modprobe", "mq-deadline")
@@ -167,30 +138,6 @@ def test_requests_are_kept_under_an_elevator(whole):
 
 
 # Error handling.
-
-
-@pytest.mark.parametrize("whole", ["straight"], indirect=True)
-def test_command_sent_straight_times_out(whole):
-    """If scsi_debug ignores every fourth command, these end with DID_TIME_OUT, whether their
-    requests were idle or not, and their slots can run again."""
-    forgets = 4
-    with opened(whole.path, DEPTH) as file, Ring() as ring:
-        file.prepare([read(slot, offset=slot * BLOCK, timeout_ms=1000) for slot in range(DEPTH)])
-        for turn in range(2):
-            fill_pool(file, IDLE)
-            (smqsg.SCSI_DEBUG / "opts").write_text(str(forgets), encoding="ascii")
-            (smqsg.SCSI_DEBUG / "every_nth").write_text("4", encoding="ascii")
-            file.push_batch(ring, range(IDLE))
-            file.push(ring, DEPTH - 1)
-            ring.submit()
-            ring.wait(2, 40)
-            got = {slot: file.status(slot).result for slot in range(DEPTH)}
-            (smqsg.SCSI_DEBUG / "every_nth").write_text("0", encoding="ascii")
-            (smqsg.SCSI_DEBUG / "opts").write_text("0", encoding="ascii")
-            bad = [slot for slot, res in got.items() if res]
-            assert bad and {got[slot] >> 8 & 0xff for slot in bad} == {sgio.DID_TIME_OUT}, got
-            smqsg.clear_attentions(whole.lun.sg)
-        fill_pool(file, IDLE)
 
 
 @pytest.mark.limit(120)

@@ -7,24 +7,18 @@ request in any tag when it times out, and these requests do not exceed the queue
 Commands on one CPU leave nothing behind that a command on another CPU would have to wait for.
 """
 import os
-import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from kit import cdb, sgio, smqsg
-from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
 from kit.pool import without_elevator
-from kit.quiesce import quiescer, set_state
 from kit.host import loaded, wait_for
-from kit.memory import Memory
-from kit.numbered import numbered_blocks
 from kit.probe import calls
-from kit.slots import BLOCK, SlotFile, command, read
+from kit.slots import BLOCK, SlotFile, command
 from kit.slowdisk import left_alone, opened
-from kit.uring import SETUP_CQE32, SETUP_SQE128, Ring
+from kit.uring import Ring
 from kit.ways import WAYS, Cmd, End
 
 TAGS = 32
@@ -108,38 +102,6 @@ def test_requests_bypass_the_dispatch_lists(way):
             assert (min(counts) > 0) == (own == "off"), (own, elevator, counts)
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("state", ("quiesce", "block"))
-def test_no_new_request_reaches_a_quiesced_device(state):
-    """No new request reaches a quiesced or blocked device. When that state is over, each
-    command ends."""
-    with disks() as (lun,), quiescer(), opened(smqsg.node(lun), 4) as file, \
-            Ring(flags=SETUP_SQE128 | SETUP_CQE32) as wide, Ring() as ring, \
-            sgio.SgDev(file.path) as dev, ThreadPoolExecutor(1) as pool:
-        file.prepare([command(TUR)] * 4)
-        issued = lun.sysfs / "iorequest_cnt"
-        for _ in range(3):
-            before = issued.read_text(encoding="ascii")
-            set_state(state, lun.address)
-            try:
-                file.push(ring, 0)
-                ring.submit()
-                file.push_batch(ring, range(1, 4))
-                ring.submit()
-                alive = [push_adhoc(wide, file.fd, TUR)]
-                wide.submit()
-                job = pool.submit(dev.cmd, TUR)
-                # Faulty code would have sent the commands within this time.
-                time.sleep(0.3)
-                assert not ring.reap() and not wide.reap() and not job.done()
-                assert issued.read_text(encoding="ascii") == before
-            finally:
-                set_state(state, "")
-            assert job.result(20).good
-            assert {res for _, res in ring.wait(2) + wide.wait(1)} == {0}
-            alive.clear()
-
-
 @pytest.mark.parametrize("way", SENT)
 def test_new_request_shows_no_earlier_result(way):
     """The result of a new request has no residual and no sense data of an earlier command that used
@@ -153,19 +115,6 @@ def test_new_request_shows_no_earlier_result(way):
                 assert all(end.resid or end.sense[0] for end in before.ends())
                 sent.send()
                 assert set(sent.ends()) == {End(0)}
-
-
-def test_depth_is_not_exceeded():
-    """If more commands are submitted than the depth allows, at most as many as the depth are in
-    flight at a time, and all commands end."""
-    with disks() as (lun,), smqsg.depth(lun, 4), smqsg.slow(0.02), \
-            opened(smqsg.node(lun), TAGS) as file, Ring() as ring:
-        for slot in range(TAGS):
-            file.push(ring, slot)
-        ring.submit()
-        seen = {smqsg.attr(file.path, "inflight") for _ in range(100)}
-        assert {res for _, res in ring.wait(TAGS)} == {0}
-        assert max(seen) <= 4 and not smqsg.attr(file.path, "inflight")
 
 
 # Many CPUs.
@@ -221,27 +170,3 @@ def test_lower_depth_is_not_exceeded():
                 assert smqsg.attr(path, "inflight") == depth
                 assert smqsg.attr(path, "waiting") == 8 - depth
                 assert {res for _, res in ring.wait(8)} == {0}
-
-
-def test_new_requests_read_the_right_blocks():
-    """Many runs with new requests, one by one and in batches, read the right blocks."""
-    with disks() as (lun,):
-        with open(lun.sd, "r+b", buffering=0) as disk:
-            assert disk.write(numbered_blocks(0, TAGS)) == TAGS * BLOCK
-            os.fsync(disk.fileno())
-        with SlotFile(smqsg.node(lun), TAGS) as file, Ring() as ring:
-            area = Memory(TAGS * BLOCK)
-            assert file.lend(0, area) == 0
-            file.prepare([read(at, offset=at * BLOCK) for at in range(TAGS)])
-            for turn in range(20):
-                area[:] = bytes(area.size)
-                if turn % 2:
-                    file.push_batch(ring, range(TAGS))
-                    ring.submit()
-                    assert ring.wait(1) == [(0, 0)]
-                else:
-                    for slot in range(TAGS):
-                        file.push(ring, slot)
-                    ring.submit()
-                    assert len(ring.wait(TAGS)) == TAGS
-                assert area[:] == numbered_blocks(0, TAGS)
