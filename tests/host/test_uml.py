@@ -161,25 +161,6 @@ def test_wrong_arguments_are_refused(arguments, status, text):
     assert "Traceback" not in done.stderr
 
 
-def test_missing_kernel_is_reported(tmp_path):
-    done = subprocess.run([UML, "--", "true"], capture_output=True, text=True, check=False,
-                          env=dict(os.environ, SMQ_CACHE=str(tmp_path)), timeout=LIMIT)
-    assert done.returncode == 125
-    assert "tools/kernels prepare uml-perf" in done.stderr
-
-
-def test_tools_vm_refuses_a_kernel_of_tools_uml(tmp_path):
-    settings = tmp_path / "kernels/uml-perf/settings"
-    settings.parent.mkdir(parents=True)
-    settings.write_text("KERNEL=uml-perf\nRELEASE=7.2.0\nIMAGE=/x\nMODULES=/x\nKDIR=/x\n"
-                        "CHROOT=\nARCH=um\n")
-    done = subprocess.run([TOP / "tools/vm", "--kernel", "uml-perf", "--", "true"],
-                          capture_output=True, text=True, check=False, timeout=LIMIT,
-                          env=dict(os.environ, SMQ_CACHE=str(tmp_path)))
-    assert done.returncode == 125
-    assert "that is a kernel for tools/uml" in done.stderr
-
-
 @pytest.mark.parametrize("name", ["base", *uml.FLAVOURS])
 def test_config_fragments_set_each_option_once(name):
     text = (TOP / f"tools/umlkernel/{name}.config").read_text()

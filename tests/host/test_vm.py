@@ -1,17 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """tools/vm: the environment of a command in the VM, and its output and status."""
 
-import fcntl
 import os
-import pty
 import re
-import select
 import shutil
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 from pathlib import Path
 
@@ -148,16 +143,6 @@ def test_kernel_that_panics_during_boot_is_booted_again(tmp_path, first_boot):
     assert text.count("vm: booted again: the guest ended before the command began\n") == 1
 
 
-def test_kernel_that_hangs_during_boot_is_booted_again(testvm, first_boot, capfd, monkeypatch):
-    first_boot('exec "$real" -S "$@"')
-    machine = testvm[2]
-    monkeypatch.setattr(machine, "BOOT_SECONDS", 3)
-    options = machine.Options(timeout=LIMIT)
-    job = machine.job_factory(["sh", "-c", "echo once; exit 3"], TOP, options, None)
-    assert machine.Machine(options, print).run(job) == 3
-    assert capfd.readouterr().out.strip() == "once"
-
-
 STALL = "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"
 
 
@@ -185,14 +170,6 @@ def test_kernel_that_reports_a_fault_during_boot_is_booted_again(tmp_path, testv
     assert said.count(STALL) == boots
     assert said.count("vm: booted again: the kernel reported a fault before the command began") == 1
     assert (STALL in capfd.readouterr().out) == (boots == 2)
-
-
-def test_guest_without_a_port_is_booted_again(tmp_path, first_boot):
-    first_boot('exec "$real" "${@/name=stdout/name=lost}"')
-    log = tmp_path / "log"
-    done = vm("--log", str(log), command=["echo", "once"], text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "once\n", "")
-    assert "vm: port stdout did not come up" in log.read_text().partition("vm: booted again: ")[0]
 
 
 def test_kernel_that_never_boots_is_reported(tmp_path):
@@ -268,94 +245,6 @@ def test_signal_stops_qemu(tmp_path, number):
         assert not list(tmp_path.iterdir())
 
 
-def test_vm_stops_when_its_output_is_closed():
-    with subprocess.Popen([VM, "--", "yes"], stdout=subprocess.PIPE) as process:
-        assert process.stdout.readline() == b"y\n"
-        process.stdout.close()
-        assert process.wait(60) == 128 + signal.SIGPIPE
-
-
-def test_icount_gives_reproducible_times():
-    """With --icount guest time counts instructions: a loop takes the same time in each boot."""
-    program = ("import time\n"
-               "def loop():\n"
-               "    start = time.monotonic_ns()\n"
-               "    for _ in range(20000): pass\n"
-               "    return time.monotonic_ns() - start\n"
-               "print(min(loop() for _ in range(20)))")
-    figures = []
-    for _ in range(2):
-        done = vm("--icount", command=["/usr/bin/python3", "-c", program], text=True)
-        assert done.returncode == 0, done.stderr
-        figures.append(int(done.stdout))
-    assert abs(figures[0] - figures[1]) <= 0.01 * figures[0]
-
-
-def test_shell_has_a_terminal():
-    """The shell's terminal has job control and the host's window size. tools/vm returns the shell's
-    exit status."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execv(VM, [VM, "--timeout", str(LIMIT), "--shell"])
-    seen = b""
-
-    def size(rows, columns):
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def wait_for(text):
-        nonlocal seen
-        deadline = time.monotonic() + LIMIT
-        while text not in seen:
-            assert time.monotonic() < deadline, seen.decode(errors="replace")
-            if select.select([terminal], [], [], 1)[0]:
-                seen += os.read(terminal, 65536)
-        seen = seen[seen.index(text) + len(text):]
-
-    def until(keys, text):
-        nonlocal seen
-        for _ in range(12):
-            os.write(terminal, keys)
-            deadline = time.monotonic() + 5
-            while text not in seen and time.monotonic() < deadline:
-                if select.select([terminal], [], [], 1)[0]:
-                    seen += os.read(terminal, 65536)
-            if text in seen:
-                break
-        wait_for(text)
-
-    try:
-        size(41, 133)
-        wait_for(b"# ")
-        os.write(terminal, b"stty size; tty; sleep 1000\r")
-        wait_for(b"41 133\r\n/dev/hvc0\r\n")
-        # Sends ^C several times: one that comes before sleep runs only discards the typed text.
-        until(b"\x03", b"# ")
-        until(b"echo rea''dy\r", b"ready\r\n")
-        wait_for(b"# ")
-        os.write(terminal, b"sleep 1000 &\r")
-        wait_for(b"# ")
-        os.write(terminal, b"jobs\r")
-        wait_for(b"Running")
-        size(50, 99)
-        for _ in range(20):
-            os.write(terminal, b"stty size\r")
-            wait_for(b"stty size\r\n")
-            wait_for(b"# ")
-            if b"50 99" in seen:
-                break
-            time.sleep(0.2)
-        os.write(terminal, b"stty size; exit 9\r")
-        wait_for(b"50 99")
-        _, status = os.waitpid(pid, 0)
-        pid = 0
-        assert os.waitstatus_to_exitcode(status) == 9
-    finally:
-        if pid:
-            os.kill(pid, signal.SIGTERM)
-            os.waitpid(pid, 0)
-        os.close(terminal)
-
-
 @pytest.mark.parametrize("arguments, status, text", [
     (["--cpus", "0", "--", "true"], 2, "argument --cpus: invalid positive value: '0'"),
     (["--timeout", "-1", "--", "true"], 2, "--timeout -1: must be above 0"),
@@ -378,20 +267,6 @@ def test_wrong_arguments_are_refused(arguments, status, text):
     assert done.returncode == status
     assert text in done.stderr
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("name, folder, cache", [
-    ("SMQ_CACHE", "/etc/passwd/x", "/etc/passwd/x"),
-    ("HOME", "/proc/nowhere", "/proc/nowhere/.cache/smq"),
-])
-def test_cache_that_cannot_be_written_is_named(name, folder, cache):
-    """A user whose home folder is missing or read-only gets one line."""
-    environment = {key: value for key, value in os.environ.items()
-                   if key not in ("SMQ_CACHE", "XDG_CACHE_HOME")}
-    done = vm(command=["true"], text=True, env={**environment, name: folder})
-    assert (done.returncode, done.stdout) == (125, "")
-    assert re.fullmatch(f"tools/vm: the cache {cache} cannot be filled: /.*: .*; "
-                        "SMQ_CACHE chooses another one\n", done.stderr), done.stderr
 
 
 @pytest.fixture(name="testvm", scope="module")
