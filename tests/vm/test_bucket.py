@@ -11,7 +11,7 @@ import pytest
 from kit import cdb, debugfs
 from kit.fiojob import fio, load_on, total_ios
 from kit.hold import get_param, set_param, with_params
-from kit.host import loaded, settle, under_way, wait_for
+from kit.host import settle, under_way, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR, repeats
 from kit.sgio import DID_RESET, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
@@ -143,24 +143,6 @@ def test_verified_io_with_a_budget_of_one(queue):
     choose(host, budget=64)
 
 
-@pytest.mark.smoke
-def test_switching_and_freezing_under_verified_load(queue):
-    _, host = queue
-    lun = host.luns()[0]
-    with traced() as trace:
-        with load_on(lun.sd, **VERIFY | {"loops": 100000}) as load:
-            under_way(lun)
-            for turn in range(repeats(24)):
-                choose(host, ("bucket", "direct", "bucket", "batch")[turn % 4],
-                       budget=(1, 64)[turn % 8 // 4])
-                if turn % 3 == 0:
-                    elevator(lun, ("none", "mq-deadline")[turn % 2])
-            assert load.running
-        settle(host)
-    assert trace.check_once() >= total_ios(load.result())
-    choose(host, budget=64)
-
-
 @pytest.mark.not_uml("needs two CPUs that run at the same time")
 @with_params(**SLOW)
 def test_one_submitter_runs_as_direct(shared):
@@ -253,34 +235,3 @@ def test_lost_commands_are_aborted(shared):
     trace.check_once()
     assert stats["aborts"] + stats["lun_resets"] >= repeats(4) == stats["timeouts"]
     assert stats["host_resets"] == stats["held"] == 0
-
-
-@with_params(**SLOW)
-def test_refused_commands_are_retried(shared):
-    """The LLD refuses commands. The layer returns them to the mid-layer, as with direct."""
-    choose(shared)
-    with traced() as trace:
-        with load_on(shared.luns()[0].sd, **JOB) as load:
-            under_way(shared.luns()[0], 20)
-            for _ in range(5):
-                set_param("refuse", 40)
-                wait_for("40 refusals", lambda: get_param("refuse") == 0)
-            under_way(shared.luns()[0], 20)
-        stats = settle(shared)
-    assert trace.check_once() >= total_ios(load.result())
-    assert stats["busy"] >= 200 > stats["timeouts"] == stats["held"] == 0
-
-
-@pytest.mark.smoke
-def test_host_removed_under_load():
-    with loaded("smq_hold", io_errors=True, **SLOW) as (host,):
-        lun = host.luns()[0]
-        elevator(lun, "none")
-        choose(host)
-        with load_on(lun.sd, ok=False, **JOB) as load:
-            under_way(lun, 50)
-            wait_for("shared doorbells", lambda: counters(host)["shared"] > 0)
-            set_param("remove", 1)
-            assert not host.sysfs.exists()
-            load.kill()
-        assert get_param("inflight") == 0

@@ -278,8 +278,11 @@ def test_lun_deleted_under_load(hold):
 
 
 @pytest.mark.smoke
-def test_host_removed_under_load_then_unloaded():
-    with loaded("smq_hold", io_errors=True) as (host,):
+@pytest.mark.parametrize("policy", ["direct", "bucket"])
+def test_host_removed_under_load_then_unloaded(policy):
+    with loaded("smq_hold", io_errors=True, in_commit=1) as (host,):
+        (host.sysfs / "smq_bucket/share").write_text("0", encoding="ascii")
+        (host.sysfs / "smq/policy").write_text(policy, encoding="ascii")
         with load_on(host.luns()[0].sd, ok=False, **WRITES) as load:
             wait_for("load", lambda: get_param("inflight") > 4)
             set_param("remove", 1)

@@ -426,23 +426,6 @@ def test_resets_end_held_commands(hold, level, counter):
     assert stats["reset_cmds"] > 2 * repeats(10) and stats["held"] == 0
 
 
-@pytest.mark.smoke
-def test_switching_under_verified_load_loses_nothing():
-    with ram_host() as (host_dir, host):
-        host_dir.set("model/service_ns", 200000)
-        host_dir.set("model/doorbell_ns", 50000)
-        with traced() as trace:
-            with load_on(host.luns()[0].sd, **VERIFY | {
-                    "size": "4m", "loops": 100000, "numjobs": 1}) as load:
-                under_way(host.luns()[0])
-                for turn in range(repeats(40)):
-                    choose(host, ("batch", "direct")[turn % 2], usecs=10000)
-                    time.sleep(0.02)
-                assert load.running
-            settle(host)
-        assert trace.check_once() >= total_ios(load.result())
-
-
 @with_params(depth=1, delay_us=300000)
 def test_switching_drains_held_commands(hold):
     choose(hold, "batch")

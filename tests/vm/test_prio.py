@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 from kit.debugfs import depths, state
-from kit.fiojob import fio, load_on, total_ios
+from kit.fiojob import fio
 from kit.host import KernelLog, settle, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR
@@ -345,23 +345,3 @@ def test_lun_removed_while_its_commands_wait(both, host):
     finally:
         writer.close()
     wait_for("the removed LUN to go", lambda: len(host.luns()) == 1)
-
-
-def test_changes_under_verified_load_lose_nothing(both, host):
-    """The policy, its rate and the elevator change under verified load."""
-    lun = host.luns()[0]
-    both[0].set("model/service_ns", 200000)
-    with traced() as trace:
-        with load_on(lun.sd, to_end=True, **VERIFY | {"size": "8m", "loops": 2,
-                                                      "offset": "8m"}) as load, \
-                writing(lun, MIB, merges=False, again=True):
-            for turn in range(10):
-                choose(host, ("prio", "batch", "direct")[turn % 3],
-                       bytes_per_sec=(0, 20 * MB)[turn % 2], ratio=1 + turn)
-                time.sleep(0.1)
-                if turn % 4 == 3:
-                    (lun.queue / "scheduler").write_text(("kyber", "none")[turn // 4 % 2],
-                                                         encoding="ascii")
-        settle(host)
-    (lun.queue / "scheduler").write_text("none", encoding="ascii")
-    assert trace.check_once() >= total_ios(load.result())

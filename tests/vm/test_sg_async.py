@@ -301,18 +301,6 @@ def test_write_waits_for_a_place_of_another_file(lun, node, arena, slow):
         assert readable(node)
 
 
-def test_wait_for_a_place_ends_at_the_timeout(lun, node, arena, slow):
-    """The wait for a place ends at the command's own timeout."""
-    with smqsg.depth(lun, 1):
-        assert not sgheader.write(node, read_cmd(), arena)
-        late = read_cmd(1)
-        late.timeout = 100
-        began = time.monotonic()
-        assert sgheader.sg_io(node, late, arena).error == errno.ETIMEDOUT
-        assert time.monotonic() - began < 15
-        assert readable(node)
-
-
 @pytest.mark.smoke
 def test_sigio_reports_a_result(node, arena):
     """With O_ASYNC the process gets a signal when a result can be read."""

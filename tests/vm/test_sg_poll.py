@@ -5,7 +5,6 @@ them."""
 import errno
 import os
 import random
-import struct
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -64,38 +63,6 @@ def test_each_command_is_found_by_a_poll(polled, ring, sqe_flags):
                 assert file.memory[:] == bytes(file.memory.size)
                 assert [file.status(slot).runs for slot in range(64)] == [turn + 1] * 64
         assert polls(polled) - before == 4 * 64
-
-
-@pytest.mark.smoke
-@pytest.mark.parametrize("spin", (False, True), ids=("", "spin"))
-def test_polled_commands_move_the_right_data(polled, spin):
-    """Polled commands, single ones and batches of each kind, write and read the right data, even if
-    the run names another buffer."""
-    data = random.Random(3).randbytes(64 * BLOCK)
-    with opened(polled.path) as file, Ring(64, SETUP_IOPOLL) as ring:
-        file.prepare([write(slot, offset=slot * BLOCK) for slot in range(64)])
-        file.memory[:] = data
-        for slot in range(20):
-            file.push(ring, slot)
-        file.push_batch(ring, range(20, 62), 100)
-        file.push_batch(ring, [62, 63], 101)
-        ring.submit()
-        assert sorted(ring.wait(22, spin=spin)) == [(slot, 0) for slot in range(20)] + [
-            (100, 0), (101, 0)]
-        file.prepare([read(slot, offset=slot * BLOCK) for slot in range(64)])
-        other = Memory(file.memory.size)
-        assert file.lend(1, other) == 0
-        file.memory[:] = bytes(64 * BLOCK)
-        runs = [struct.pack("<IHHQ", slot, 1, 2, 0) for slot in range(64)]
-        file.push_batch(ring, runs[:40], 100)
-        file.push_batch(ring, runs[40:50], 101)
-        for slot in range(50, 64):
-            file.push(ring, slot, flags=2, buffer=1)
-        ring.submit()
-        assert sorted(ring.wait(16, spin=spin)) == [(slot, 0) for slot in range(50, 64)] + [
-            (100, 0), (101, 0)]
-        assert other[:] == data and file.memory[:] == bytes(64 * BLOCK)
-        assert file.take_back(1) == 0
 
 
 @pytest.mark.smoke

@@ -92,26 +92,12 @@ def test_kept_requests_move_the_right_data(file, way):
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("way", WAYS)
-def test_another_lba_or_buffer_does_not_affect_later_runs(file, way):
-    """Runs with another LBA, another buffer, both or neither use the same idle request. No run
-    affects a later one."""
+def test_each_write_has_its_own_lba_and_buffer(file, way):
+    """Each WRITE writes its own run's buffer to its own run's LBA, with the same idle request.
+    test_mixed_runs_move_the_right_data has READs."""
     area, other = Memory(16 * PAGE), Memory(16 * PAGE)
     assert file.lend(0, area) == 0 and file.lend(1, other) == 0
-    place = slice(PAGE, PAGE + 2 * BLOCK)
-    file.prepare([read(40, 2, offset=PAGE)])
-    order = [{}, {"flags": RUN_LBA, "lba": 50}, {}, {"flags": RUN_BUFFER, "buffer": 1}, {},
-             {"flags": RUN_LBA | RUN_BUFFER, "buffer": 1, "lba": 60}, {}, {}]
     with Ring() as ring:
-        for more in [*order, *random.Random(way).choices(order, k=40)]:
-            for memory in (area, other):
-                memory[:] = bytes(memory.size)
-            run_slots(file, ring, way, [run_of(0, **more)])
-            assert idle_requests(file.path) == 1
-            want, rest = (other, area) if "buffer" in more else (area, other)
-            assert want[place] == numbered_blocks(more.get("lba", 40), 2), more
-            assert want[:place.start] + want[place.stop:] == bytes(want.size - 2 * BLOCK), more
-            assert rest[:] == bytes(rest.size), more
-        # Each WRITE writes its own run's buffer to its own run's LBA.
         file.prepare([write(NUMBERED_BLOCKS), read(NUMBERED_BLOCKS, 8, offset=8 * PAGE)])
         blocks = {at: bytes(BLOCK) for at in range(8)}
         for turn, (at, buffer) in enumerate(((0, 0), (3, 0), (0, 1), (5, 1), (0, 0), (0, 0))):
@@ -124,27 +110,6 @@ def test_another_lba_or_buffer_does_not_affect_later_runs(file, way):
             for lba, want in blocks.items():
                 got = area[8 * PAGE + lba * BLOCK:][:BLOCK]
                 assert got == want or want == bytes(BLOCK) and lba != at, (turn, lba)
-
-
-@pytest.mark.parametrize("pieces", (1, 2, 3, 5))
-def test_data_in_any_number_of_pieces(file, pieces):
-    """Idle requests are used for data in any number of pieces of memory, and read the right data.
-    The mid-layer allocates a scatterlist for more than two pieces, and frees it."""
-    area = OnePage(pieces * PAGE)
-    blocks = PAGE // BLOCK
-    assert file.lend(0, area) == 0
-    file.prepare([read(7, pieces * blocks), read(9)])
-    for turn in range(3):
-        ctypes.memset(area.address, turn, PAGE)
-        status = file.run_one(0)
-        assert (status.result, status.runs) == (0, turn + 1)
-        # All pieces are the same page, so the page has the data of the last piece.
-        assert ctypes.string_at(area.address, PAGE) == numbered_blocks(
-            7 + (pieces - 1) * blocks, blocks)
-        # A run of one piece uses the same request.
-        assert file.run_one(1).result == 0
-        assert ctypes.string_at(area.address, BLOCK) == numbered_blocks(9)
-        assert idle_requests(file.path) == 1
 
 
 def read32(lba: int, byte10: int) -> bytes:

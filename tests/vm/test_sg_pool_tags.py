@@ -42,6 +42,7 @@ def whole(sg_module, request):
             wait_for("all tags back", lambda: smqsg.tags(device.lun) == 0)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("how", ("close", "exit", "SIGKILL"))
 def test_kept_tags_are_released(whole, how):
     """All tags of the host can be used again when the file whose commands kept them is closed, or

@@ -36,10 +36,15 @@ def legacy_fixture():
     unload("smq_legacy")
 
 
-def faults_of(host_dir):
-    """Returns a function that sometimes arms another fault on a host, and changes the room in the
-    host's hardware queues."""
+def faults_of(host_dir, host):
+    """Returns a function that sometimes arms another fault on a host, changes the room in the
+    host's hardware queues, an elevator, or a setting."""
     def change(rng):
+        if rng.random() < 0.1:
+            scheduler = rng.choice(host.luns()).queue / "scheduler"
+            scheduler.write_text(rng.choice(("none", "mq-deadline")), encoding="ascii")
+            budget = host.sysfs / "smq_bucket/budget"
+            budget.write_text(rng.choice(("1", "64")), encoding="ascii")
         if rng.random() < 0.15:
             kind, settings = rng.choice(FAULTS)
             host_dir.arm(kind, **settings)
@@ -64,7 +69,7 @@ def test_random_changes_under_verified_load():
         jobs = verified_loads(loads, [host for _, host in hosts])
         switchers = [Switcher(host, random.Random(rng.random()), policies)
                      for (_, host), policies in zip(hosts, (LEGACY, POLICIES), strict=True)]
-        switch_all(switchers, CHANGES // 2, [faults_of(host_dir) for host_dir, _ in hosts])
+        switch_all(switchers, CHANGES // 2, [faults_of(*host) for host in hosts])
         assert all(job.running for job in jobs)
         for host_dir, _ in hosts:
             host_dir.arm("none")

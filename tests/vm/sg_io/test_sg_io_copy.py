@@ -35,7 +35,7 @@ def fill(disk, lba=0, blocks=BLOCKS):
 
 
 def node(disk, kind):
-    return disk.smq if kind == "smq" else disk.node[kind]
+    return disk.node[kind]
 
 
 def call(*args, expect=0):

@@ -62,23 +62,12 @@ def test_poll_is_refused_without_poll_queues(fast_path, reads):
         assert done.returncode == 3 and "the host has no poll queues" in done.stderr
 
 
-@pytest.mark.parametrize("via,options", [("sg", []), ("bsg", []), ("block", []),
-                                         ("sg", ["--depth", 20]), ("block", ["--depth", 5])])
-def test_several_devices_run_the_same_file(reads, via, options):
-    with vmdisk.disks(hosts=3) as found:
-        before = [d.done() for d in found]
-        got = run_json(*options, "--count", 150, *(d.node[via] for d in found), reads)
-        assert got["device"] == ",".join(d.node[via] for d in found)
-        assert got["status"] == {"GOOD": 450}
-        assert [d.done() - b for d, b in zip(found, before)] == [150] * 3
-
-
 @pytest.mark.parametrize("via,options", [("sg", []), ("block", ["--depth", 5]),
                                          ("smq", ["--depth", 4, "--batch", 2]),
                                          ("smq", ["--jobs", 2])])
 def test_each_device_has_its_figures(fast_path, reads, via, options):
     with vmdisk.disks(hosts=3) as found:
-        nodes = [disk.smq if via == "smq" else disk.node[via] for disk in found]
+        nodes = [disk.node[via] for disk in found]
         # The second disk is stopped: its READs end with NOT READY.
         assert sg_io("run", found[1].sg, "-", stdin="1b0000000000 none 0\n").returncode == 0
         got = run_json("--via", via, *options, "--count", 30, *nodes, reads, expect=1)
@@ -102,7 +91,7 @@ def test_each_device_has_its_figures(fast_path, reads, via, options):
 def test_slowest_commands_have_line_and_device(fast_path, reads, via, options):
     """With room for all commands the list has each once. A shorter list has the first of them."""
     with vmdisk.disks(hosts=2) as found:
-        nodes = [disk.smq if via == "smq" else disk.node[via] for disk in found]
+        nodes = [disk.node[via] for disk in found]
         assert sg_io("run", found[1].sg, "-", stdin="1b0000000000 none 0\n").returncode == 0
         got = run_json("--via", via, *options, "--slowest", 1000, *nodes, reads, expect=1)
         slow = got["slowest"]
@@ -278,8 +267,9 @@ def test_disk_without_sd_has_no_block_node(tmp_path):
 
 
 @pytest.mark.limit(150)
-@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 20), ("bsg", 4), ("block", 8)])
-def test_run_ends_when_its_device_is_removed(reads, via, depth):
+@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 20), ("bsg", 4), ("block", 8),
+                                       ("smq", 16)])
+def test_run_ends_when_its_device_is_removed(fast_path, reads, via, depth):
     with vmdisk.disks() as found:
         disk = found[0]
         set_param("ndelay", 2_000_000)

@@ -12,6 +12,7 @@ from vmdisk import run_json, set_param, sg_io
 BEYOND = "2800000fffff00000800 in 4096\n"
 TUR = "000000000000 none 0\n"
 READ = "28000000000000000800 in 4096\n"
+pytestmark = pytest.mark.usefixtures("fast_path")
 
 
 @pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 4), ("bsg", 1), ("bsg", 3)])
@@ -61,16 +62,17 @@ def inject():
     set_param("delay", 0)
 
 
-@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 8), ("bsg", 1)])
+@pytest.mark.parametrize("via,options", [
+    ("sg", []), ("sg", ["--depth", 8]), ("bsg", []), ("smq", []),
+    ("smq", ["--depth", 8, "--batch", 4]), ("bsg-uring", ["--depth", 8])])
 @pytest.mark.parametrize("opts,name,sense", [
     (vmdisk.RECOVERED, "CHECK CONDITION", (1, 0x5d, 0)),
     (vmdisk.TRANSPORT, "CHECK CONDITION", (0xb, 0x4b, 3)),
     (vmdisk.SHORT, "UNDERRUN", None),
 ], ids=["recovered", "transport", "short"])
-def test_injected_errors_are_counted(disk, inject, reads, via, depth, opts, name, sense):
+def test_injected_errors_are_counted(disk, inject, reads, via, options, opts, name, sense):
     inject(opts, 10)
-    got = run_json("--via", via, "--depth", depth, "--count", 200, disk.node[via], reads,
-                   expect=1)
+    got = run_json("--via", via, *options, "--count", 200, disk.node[via], reads, expect=1)
     assert got["commands"] == 200
     assert set(got["status"]) == {"GOOD", name}
     assert got["status"]["GOOD"] + got["status"][name] == 200

@@ -21,6 +21,7 @@ WRITE = "2a000000000000000800 out 4096 pattern=lba\n"
 WR_UNCOR = "3f400000000000000000 none 0\n"
 RESET_ZONES = "94040000000000000000000000000100 none 0\n"
 ATA_32 = f"7f{'00' * 6}181ff0{'00' * 22} none 0\n"
+pytestmark = pytest.mark.usefixtures("fast_path")
 
 
 def call(*args):
@@ -82,7 +83,7 @@ def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
     spare = vmdisk.BLOCKS - 8
     write = f"2a00{spare:08x}00000800 out 4096 pattern="
     with use(disk, mountpoint) as why:
-        for via in ("sg", "bsg", "block"):
+        for via in ("sg", "bsg", "block", "smq", "bsg-uring"):
             for line in (write + "ff\n", "040000000000 none 0\n", "1b0000000000 none 0\n",
                          RESET_ZONES, ATA_32, WR_UNCOR):
                 done = sg_io("run", "--via", via, disk.sd, "-", stdin=READ + line)
@@ -204,12 +205,14 @@ def test_time_ends_a_run(disk, reads, via):
     assert run_json("--time", 30, "--count", 7, disk.sg, reads)["commands"] == 7
 
 
-@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 20), ("bsg", 4), ("block", 8)])
+@pytest.mark.parametrize("via,depth", [("sg", 1), ("sg", 20), ("bsg", 4), ("block", 8),
+                                       ("smq", 16), ("bsg-uring", 16)])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_ends_with_the_partial_result(disk, reads, via, depth, number):
     before = disk.done()
     with subprocess.Popen([SG_IO, "run", "--json", "--via", via, "--depth", str(depth),
-                           "--time", "300", disk.sd, reads], stdout=subprocess.PIPE) as user:
+                           "--batch", "4" if depth == 16 else "1", "--time", "300", disk.sd,
+                           reads], stdout=subprocess.PIPE) as user:
         vmdisk.wait_for(lambda: disk.done() > before + 100)
         user.send_signal(number)
         out, _ = user.communicate(timeout=30)

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import subprocess
+import threading
 import time
 
 from kit.host import unload
@@ -39,7 +40,14 @@ class Disk:
             "/dev/" + prefix + os.listdir(self.sysfs / name)[0]
             for name, prefix in (("block", ""), ("scsi_generic", ""), ("bsg", "bsg/")))
         self.queue = pathlib.Path("/sys/block", os.path.basename(self.sd), "queue")
-        self.node = {"sg": self.sg, "bsg": self.bsg, "block": self.sd}
+
+    @property
+    def node(self):
+        """The node of each path. Those of smq_sg are there if it is loaded."""
+        nodes = {"sg": self.sg, "bsg": self.bsg, "block": self.sd}
+        if os.path.exists("/sys/class/smq_sg"):
+            nodes |= {"smq": self.smq, "bsg-uring": self.smq}
+        return nodes
 
     @property
     def smq(self):
@@ -120,6 +128,41 @@ def settle(disk):
 
 def set_param(name, value):
     pathlib.Path(f"/sys/bus/pseudo/drivers/scsi_debug/{name}").write_text(str(value))
+
+
+class Busy(threading.Thread):
+    """Finds the largest number of commands that the device had in two consecutive samples.
+
+    The kernel sums the number word by word: a single sample may count both a command that ends and
+    the next one that begins."""
+
+    def __init__(self, disk):
+        super().__init__(daemon=True)
+        self.disk, self.most, self.stop = disk, 0, False
+
+    def run(self):
+        before = 0
+        while not self.stop:
+            now = int(self.disk.attribute("device_busy"))
+            self.most = max(self.most, min(before, now))
+            before = now
+            time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def most_in_flight(disk, most):
+    """Checks that during the block the device never has more than @most commands, and at least once
+    has @most. Commands take 30 ms each."""
+    set_param("ndelay", 30_000_000)
+    watch = Busy(disk)
+    watch.start()
+    try:
+        yield
+    finally:
+        watch.stop = True
+        watch.join()
+        set_param("delay", 0)
+    assert watch.most == most
 
 
 def sg_io(*args, stdin="", **kwargs):
