@@ -2,22 +2,14 @@
 """The figures of the legacy path beside those of scsi-mq, and of the trace of 2013: ratios and
 shares, each of the kernel or model on which it was measured."""
 
-import sys
-from pathlib import Path
-
-HERE = Path(__file__).resolve().parent
-BENCH = HERE.parents[1] / "tools" / "bench"
-sys.path[:0] = [str(BENCH), str(HERE)]
-
-from smqbench import bothpaths, groups, trace  # noqa: E402
-from smqbench.figures import FigureSet  # noqa: E402
-from test_bench_compare import figure, insn  # noqa: E402
+from smqbench import bothpaths, groups, trace
+from smqbench.figures import FigureSet
+from table import LINUX_4_19
+from test_bench_compare import figure, insn
 
 
 def test_recorded_figures_are_those_of_the_demo():
     """The bench and the demo have the same figures of 4.19.304."""
-    sys.path.insert(0, str(BENCH.parent / "demos"))
-    from table import LINUX_4_19
     pairs = [(one.legacy.insn, one.mq.insn) for mode in bothpaths.MODES
              for one in bothpaths.RECORDED[mode]]
     for name, legacy, mq in LINUX_4_19:

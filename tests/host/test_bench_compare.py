@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench's comparisons: of two runs, of a row with its peer, of an attached host with a bare one;
-and a run that is resumed."""
+"""The bench's comparisons: of two runs, of a row with its peer, of an attached host with a bare
+one; and a run that is resumed."""
 
 import subprocess
 import sys
@@ -8,15 +8,13 @@ from pathlib import Path
 
 import pytest
 from program import program
+from smqbench import attached, claims, groups, peers
+from smqbench.acquisitions import HOST_LOCK, QUEUE_LOCK
+from smqbench.errors import BenchError
+from smqbench.figures import METRICS, Figure, FigureSet
+from smqbench.rows import ROWS
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from smqbench import attached, claims, groups, peers  # noqa: E402
-from smqbench.acquisitions import HOST_LOCK, QUEUE_LOCK  # noqa: E402
-from smqbench.errors import BenchError  # noqa: E402
-from smqbench.figures import METRICS, Figure, FigureSet  # noqa: E402
-from smqbench.rows import ROWS  # noqa: E402
 
 
 def figure(instrument, row, metric, value, **more):

@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """tools/bench/fastpath: each bar is measured, and each missed bar is named."""
 
-import sys
-from pathlib import Path
-
 import pytest
 from program import program
-
-BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from smqbench import instrument  # noqa: E402
-from smqbench.figures import FigureSet  # noqa: E402
-from smqbench.plan import parse  # noqa: E402
+from smqbench import instrument
+from smqbench.figures import FigureSet
+from smqbench.plan import parse
 
 ROWS = ["scsi_debug", "scsi_debug_deadline", "scsi_debug_bfq", "scsi_debug_kyber", "smq_ram_null"]
 

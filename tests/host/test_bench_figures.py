@@ -1,15 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """How the bench makes one figure of several measurements."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from smqbench import timing  # noqa: E402
+from smqbench import timing
 
 
 @pytest.mark.parametrize("repeats, left_out", [(6, 0), (8, 0), (9, 1), (12, 2), (24, 6), (50, 17)])

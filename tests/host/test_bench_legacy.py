@@ -7,19 +7,16 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from make import make
+from legacy import plan
+from smqbench import figures
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 TOOL = ROOT / "tools" / "bench" / "legacy-kernel"
-sys.path.insert(0, str(ROOT / "tools" / "bench"))
-
-from legacy import plan  # noqa: E402
-from smqbench import figures  # noqa: E402
 
 LIMIT = 300
 # The instructions of a command on 6.1, at least and at most: exact enough to distinguish paths.

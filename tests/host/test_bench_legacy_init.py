@@ -4,17 +4,14 @@ busybox's shell runs init's functions over a tree that stands in for sysfs. A wr
 makes a host in the tree, on the path that use_blk_mq selects at that moment."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from testvm import initramfs
+from testvm.errors import VMError
 
 ROOT = Path(__file__).resolve().parents[2]
 INIT = ROOT / "tools" / "bench" / "legacy" / "init"
-sys.path.insert(0, str(ROOT / "tools"))
-
-from testvm import initramfs  # noqa: E402
-from testvm.errors import VMError  # noqa: E402
 
 # Functions that stand in for the kernel. init writes to sysfs only by put().
 KERNEL = """

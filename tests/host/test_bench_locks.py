@@ -2,16 +2,9 @@
 """Figures of locks from the plugin's output: locks are distinguished by address and named after
 their callers."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from smqbench import acquisitions, guestlog  # noqa: E402
-from smqbench.errors import BenchError  # noqa: E402
+from smqbench import acquisitions, guestlog
+from smqbench.errors import BenchError
 
 KALLSYMS = """\
 ffffffff81000000 T _raw_spin_lock

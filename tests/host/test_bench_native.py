@@ -6,21 +6,18 @@ import json
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from program import program
+from smqbench import figures
+from smqbench.errors import BenchError
+from smqbench.plan import Workload, parse
+from wallclock import programs, report, results
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "bench" / "native"
-sys.path.insert(0, str(ROOT / "tools" / "bench"))
-
-from smqbench import figures  # noqa: E402
-from smqbench.errors import BenchError  # noqa: E402
-from smqbench.plan import Workload, parse  # noqa: E402
-from wallclock import programs, report, results  # noqa: E402
 
 LIMIT = 900
 READ = "in_kernel:read:512:32:1:1:1"

@@ -4,17 +4,14 @@ see allocations, contended locks and shared cache lines."""
 
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from make import make
+from smqbench import acquisitions, counts, profile, transfers, vm
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "tools" / "bench"))
-
-from smqbench import acquisitions, counts, profile, transfers, vm  # noqa: E402
 
 pytestmark = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
                                 reason="needs qemu-system-x86_64")

@@ -5,25 +5,22 @@ that a figure has to keep)."""
 import json
 import sqlite3
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 from make import make
+from dispatch import files
+from smqbench import figures, guestlog, instrument, modelled, policies
+from smqbench import policybars
+from smqbench.acquisitions import Locks
+from smqbench.errors import BenchError
+from smqbench.figures import FigureSet
+from smqbench.plan import Plan, Workload
+from smqbench.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from dispatch import files  # noqa: E402
-from smqbench import figures, guestlog, instrument, modelled, policies  # noqa: E402
-from smqbench import policybars  # noqa: E402
-from smqbench.acquisitions import Locks  # noqa: E402
-from smqbench.errors import BenchError  # noqa: E402
-from smqbench.figures import FigureSet  # noqa: E402
-from smqbench.plan import Plan, Workload  # noqa: E402
-from smqbench.rows import ROWS  # noqa: E402
 
 FSYNC = {"path": "fsync", "op": "write", "bs": 4096, "qd": 1, "batch": 1, "luns": 1, "jobs": 65}
 PAIR = Workload("io_uring", "read", 512, 32, 1, 1, 2)

@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The bench makes figures and verdicts from the output of guest and plugins."""
 
-import sys
-from pathlib import Path
-
 import pytest
-
-BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from smqbench import bounds, counts, groups, guestlog, profile, transfers  # noqa: E402
-from smqbench.errors import BenchError  # noqa: E402
-from smqbench.symbols import USER, Function, Symbols  # noqa: E402
+from smqbench import bounds, counts, groups, guestlog, profile, transfers
+from smqbench.errors import BenchError
+from smqbench.symbols import USER, Function, Symbols
 
 KALLSYMS = """\
 0000000000001000 A per_cpu_thing

@@ -4,19 +4,16 @@
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from make import make
+from smqbench import figures, instrument, plan
+from smqbench.errors import BenchError
+from smqbench.plan import Plan, Workload
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from smqbench import figures, instrument, plan  # noqa: E402
-from smqbench.errors import BenchError  # noqa: E402
-from smqbench.plan import Plan, Workload  # noqa: E402
 
 needs_qemu = pytest.mark.skipif(shutil.which("qemu-system-x86_64") is None,
                                 reason="needs qemu-system-x86_64")

@@ -3,17 +3,11 @@
 measurement itself is a slow test."""
 
 import re
-import sys
-from pathlib import Path
 
 import pytest
-
-BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from smqbench import states  # noqa: E402
-from smqbench.profile import Profile  # noqa: E402
-from smqbench.symbols import Function  # noqa: E402
+from smqbench import states
+from smqbench.profile import Profile
+from smqbench.symbols import Function
 
 BASE = {Function("submit", "smq_sg"): 900.0, Function("__slab_free", ""): 50.0,
         Function("blk_mq_submit", ""): 1000.0}

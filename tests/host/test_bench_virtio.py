@@ -3,20 +3,17 @@
 interrupts."""
 
 import shutil
-import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from make import make
+from smqbench import instrument, virtio
+from smqbench.figures import FigureSet
+from smqbench.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "tools" / "bench"
-sys.path.insert(0, str(BENCH))
-
-from smqbench import instrument, virtio  # noqa: E402
-from smqbench.figures import FigureSet  # noqa: E402
-from smqbench.plan import Plan  # noqa: E402
 
 GOOD = {"insn_lld": 1000, "allocations": 1, "doorbells": 0.06, "interrupts": 0.06}
 

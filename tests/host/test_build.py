@@ -5,16 +5,13 @@ import json
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from testvm import modules
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tools"))
-
-from testvm import modules  # noqa: E402
 
 LIMIT = 300
 

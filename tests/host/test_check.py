@@ -10,17 +10,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from checks import __main__ as check
+from checks import choose, plants, process, pytests, result, steps
+from checks.result import Case, Result
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tools"))
-
-from checks import __main__ as check  # noqa: E402
-from checks import choose, plants, process, pytests, result, steps  # noqa: E402
-from checks.result import Case, Result  # noqa: E402
 
 TABLE = steps.Table(TOP)
 TESTS = """
 import os, pytest
+
 
 @pytest.fixture
 def broken_end():

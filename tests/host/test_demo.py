@@ -6,12 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import table
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "tools" / "demos" / "table.py"
-sys.path.insert(0, str(TABLE.parent))
-
-import table  # noqa: E402
 
 
 @pytest.fixture(name="folder")

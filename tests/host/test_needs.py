@@ -2,16 +2,13 @@
 """The header of a test file: the VM that it asks for (tools/vm --for FILE)."""
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from testvm import needs
+from testvm.errors import VMError
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tools"))
-
-from testvm import needs  # noqa: E402
-from testvm.errors import VMError  # noqa: E402
 
 PVSCSI = "# vm: --qemu '-device pvscsi,id=a -drive file={disk:a:64},if=none,id=d'"
 

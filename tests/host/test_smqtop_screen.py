@@ -8,7 +8,6 @@ tests/host/smqtop_screens has the screens. After a change:
 import os
 import signal
 import subprocess
-import sys
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -22,7 +21,6 @@ TIMEOUT = 20
 ENTER, ESC, TAB = "\r", "\x1b", "\t"
 LEFT, RIGHT, DOWN, UP, END, NEXT = ("\x1bOD", "\x1bOC", "\x1bOB", "\x1bOA", "\x1b[4~", "\x1b[6~")
 
-sys.path.append(str(TOP / "tools/demos"))
 Screen = pytest.importorskip("screen", reason="tools/deps install top").Screen
 draw = pytest.importorskip("svg").draw
 

@@ -11,12 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
+from testvm import needs, tgt
+from testvm.errors import VMError
 
 TOP = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tools"))
-
-from testvm import needs, tgt  # noqa: E402
-from testvm.errors import VMError  # noqa: E402
 
 WORDS = ["--qemu=-blockdev driver=iscsi,{tgt:a:8},x -blockdev driver=iscsi,{tgt:b:8}",
          "--qemu=-blockdev driver=iscsi,{tgt:a:8} -x {tmp}"]

@@ -6,18 +6,15 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from testvm import report, uml
 
 TOP = Path(__file__).resolve().parents[2]
 UML = str(TOP / "tools/uml")
 LIMIT = 120
-
-sys.path.insert(0, str(TOP / "tools"))
-from testvm import report, uml  # noqa: E402
 
 
 def prepared():

@@ -6,11 +6,11 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from testvm import machine, report, streams
 
 TOP = Path(__file__).resolve().parents[2]
 VM = str(TOP / "tools/vm")
@@ -147,10 +147,9 @@ STALL = "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:"
 
 
 @pytest.mark.parametrize("boots", [1, 2])
-def test_kernel_that_reports_a_fault_during_boot_is_booted_again(tmp_path, testvm, monkeypatch,
-                                                                 capfd, boots):
+def test_kernel_that_reports_a_fault_during_boot_is_booted_again(tmp_path, monkeypatch, capfd,
+                                                                 boots):
     """The command does not begin in a boot with a fault, unless the second boot has one as well."""
-    report, _, machine = testvm
     logs = iter([STALL] * boots)
 
     class Log(report.ConsoleLog):
@@ -269,16 +268,6 @@ def test_wrong_arguments_are_refused(arguments, status, text):
     assert "Traceback" not in done.stderr
 
 
-@pytest.fixture(name="testvm", scope="module")
-def _testvm():
-    sys.path.insert(0, str(TOP / "tools"))
-    try:
-        from testvm import machine, report, streams
-    finally:
-        sys.path.pop(0)
-    return report, streams, machine
-
-
 FAULTS = [
     "BUG: kernel NULL pointer dereference, address: 0000000000000008",
     "BUG: KASAN: slab-use-after-free in smq_queue+0x1/0x2 [smq]",
@@ -308,8 +297,8 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("line", FAULTS)
-def test_line_that_reports_a_fault_is_found(testvm, line):
-    log = testvm[0].ConsoleLog("end mark")
+def test_line_that_reports_a_fault_is_found(line):
+    log = report.ConsoleLog("end mark")
     text = f"[    1.000000] before\r\n[    1.100000] {line}\r\n[    1.200000] after\r\n".encode()
     for i in range(0, len(text), 7):
         log.feed(text[i:i + 7])
@@ -318,18 +307,18 @@ def test_line_that_reports_a_fault_is_found(testvm, line):
 
 
 @pytest.mark.parametrize("line", HARMLESS)
-def test_harmless_line_is_no_fault(testvm, line):
-    log = testvm[0].ConsoleLog("end mark")
+def test_harmless_line_is_no_fault(line):
+    log = report.ConsoleLog("end mark")
     log.feed(f"[    1.100000] {line}\r\n".encode())
     assert log.faults() == ""
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_end_mark_is_removed_from_output_of_any_block_size(testvm, size):
+def test_end_mark_is_removed_from_output_of_any_block_size(size):
     mark = b"0123abcd0124"
     data = b"text 0123abc and 0123abcd012 and 0123abcd" + mark[:-1] + b"\n0123"
     reader, writer = os.pipe()
-    output = testvm[1].Output(writer, mark, None)
+    output = streams.Output(writer, mark, None)
     whole = data + mark
     for i in range(0, len(whole), size):
         assert not output.ended.is_set()
