@@ -182,17 +182,6 @@ def test_tools_of_a_copied_checkout_follow_its_own_files(tree, gone):
     assert status(copy) == 7
 
 
-@pytest.mark.parametrize("arguments, text", [
-    (["/no/such"], "KDIR '/no/such' is not a built kernel or its headers"),
-    (["--kernel", "2.4"], "kernel '2.4' is unknown, expected one of: 6.1"),
-    (["--fast", "/x"], "option '--fast' is unknown"),
-])
-def test_wrong_arguments_are_named(tree, arguments, text):
-    done = build(tree, *arguments)
-    assert done.returncode == 2
-    assert text in done.stderr
-
-
 def test_make_names_what_is_missing(tree):
     done = subprocess.run(["make", "modules", "KDIR=/no/such"], cwd=tree, capture_output=True,
                           text=True, check=False, timeout=LIMIT)

@@ -95,9 +95,3 @@ def test_other_distributions_get_a_line_and_no_more(tmp_path, manager):
     assert re.search("guessed, as on Debian:.* targetcli-fb", lint.stderr)
     done = run("install", "build")
     assert (done.returncode, done.stdout) == (2, "") and line.stdout.strip() in done.stderr
-
-
-def test_unknown_command_is_refused(deps):
-    done, calls = deps("remove", "dkms")
-    assert (done.returncode, done.stdout, calls) == (2, "", [])
-    assert "command 'remove' is unknown" in done.stderr

@@ -49,11 +49,6 @@ def test_unconfigured_source_is_refused(tmp_path):
                            "config-host.h: it is no configured source of fio\n")
 
 
-def test_user_can_name_the_source(there):
-    done = headers("path", FIO_SOURCE=there)
-    assert (done.returncode, done.stdout) == (0, f"{there}\n")
-
-
 def test_fio_for_guests_has_the_installed_version(there):
     """The fio that tools/check has built, which starts fast, has the installed version and the
     engines that tests in guests need."""
@@ -77,12 +72,6 @@ def test_user_can_name_a_built_fio(tmp_path):
     (tmp_path / "fio").touch(0o755)
     done = headers("program", FIO_SOURCE=str(tmp_path))
     assert (done.returncode, done.stdout) == (0, f"{tmp_path}/fio\n")
-
-
-def test_wrong_arguments_print_the_usage():
-    for args in ((), ("frob",)):
-        done = headers(*args)
-        assert done.returncode == 2 and done.stderr.startswith("Usage: tools/fio-headers")
 
 
 def run_fio(engine, *args):

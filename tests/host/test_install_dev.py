@@ -144,40 +144,6 @@ def test_symbols_are_those_of_the_version_that_dkms_has_installed(tmp_path, inst
     assert done.stdout == (f"{dkms}/{installed}/6.1-test.symvers\n" if installed else "\n")
 
 
-def declared(header):
-    """The functions that a header declares: their kernel-doc, or "", and their parameters."""
-    text = header.read_text(encoding="ascii")
-    found = {}
-    for match in re.finditer(r"(/\*\*\n(?: \*(?!/).*\n)+ \*/\n)?"
-                             r"^(?!static|extern|typedef)\w[\w \t*]*?"
-                             r"\b(smq_\w+)\(([^;{}]*)\);$", text, re.M):
-        doc, name, params = match.groups()
-        found[name] = doc or "", re.findall(r"(\w+)(?=,|$|\)\()", params.strip())
-    return found
-
-
-def test_installed_headers_are_the_reference():
-    """Each exported function that a header declares is described there, with each parameter, and
-    nowhere else. Left out is what only the code of SMQ_LLD_TEMPLATE() calls."""
-    sources = {path: path.read_text(encoding="ascii") for path in TOP.glob("drivers/core/*.c")}
-    exported = {name for text in sources.values()
-                for name in re.findall(r"^EXPORT_SYMBOL_GPL\((\w+)\);", text, re.M)}
-    missing, seen = [], set()
-    for header in (TOP / "include/smq").glob("*.h"):
-        for name, (doc, params) in declared(header).items():
-            if header.name == "lld_template.h" or name not in exported:
-                continue
-            seen.add(name)
-            if not doc.startswith(f"/**\n * {name}() - "):
-                missing.append(f"{header.name}: {name}()")
-            params = [param for param in params if param != "void" and
-                      f" * @{param}: " not in doc]
-            missing += [f"{header.name}: {name}(): @{param}" for param in params]
-    assert not missing and len(seen) > 30
-    assert not [(path.name, name) for path, text in sources.items() for name in seen
-                if f" * {name}() - " in text]
-
-
 def test_guide_shows_the_source():
     """Each line of smq_zero.c that the guide shows is in the file."""
     text = GUIDE.read_text(encoding="utf-8")

@@ -278,6 +278,14 @@ def test_headers_give_a_page_for_all_that_they_describe(tmp_path):
     described = {path: re.findall(r"^/\*\*\n \* (?:struct |enum )?(\w+)(?:\(\))? - ",
                                   path.read_text(encoding="ascii"), re.M)
                  for path in (HEADER, *(TOP / "include/smq").glob("*.h"))}
+    exported = {name for code in sources("core/*.c").values()
+                for name in re.findall(r"^EXPORT_SYMBOL_GPL\((\w+)\);", code, re.M)}
+    for path, names in described.items():
+        # Only the code of SMQ_LLD_TEMPLATE() calls what is declared in lld_template.h.
+        if path.name != "lld_template.h":
+            declared = re.findall(r"^(?!static|extern)\w[\w \t*]*?\b(smq_\w+)\([^;{}]*\);$",
+                                  path.read_text(encoding="ascii"), re.M)
+            assert exported & set(declared) <= set(names), path
     done = subprocess.run([KERNEL_DOC[-1], "-v", "-none",
                            *(path for path, names in described.items() if names)],
                           capture_output=True, text=True, check=False, timeout=60)

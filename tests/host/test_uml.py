@@ -141,13 +141,8 @@ def test_signal_stops_the_guest(number):
 
 
 @pytest.mark.parametrize("arguments, status, text", [
-    (["--cpus", "0", "--", "true"], 2, "argument --cpus: invalid positive value: '0'"),
     (["--cpus", "9", "--", "true"], 2, "--cpus 9: at most 8"),
     (["--mem", "16", "--", "true"], 2, "--mem 16: at least 128"),
-    (["--timeout", "0", "--", "true"], 2, "--timeout 0: must be above 0"),
-    (["--flavour", "sweet", "--", "true"], 2, "invalid choice: 'sweet'"),
-    ([], 2, "CMD is missing"),
-    (["lsblk"], 2, "put -- before the command: tools/uml [options] -- lsblk\n"),
     (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
 ])
 def test_wrong_arguments_are_refused(arguments, status, text):

@@ -245,20 +245,11 @@ def test_signal_stops_qemu(tmp_path, number):
 
 
 @pytest.mark.parametrize("arguments, status, text", [
-    (["--cpus", "0", "--", "true"], 2, "argument --cpus: invalid positive value: '0'"),
-    (["--timeout", "-1", "--", "true"], 2, "--timeout -1: must be above 0"),
     (["--icount", "--cpus", "2", "--", "true"], 2, "--cpus 2: --icount has one CPU"),
-    (["--shell"], 2, "--shell needs a terminal"),
-    ([], 2, "CMD is missing"),
     (["--kernel", "2.4", "--", "true"], 125, "kernel '2.4' is unknown, expected one of: 6.1"),
     (["--kernel", "/etc/passwd", "--", "true"], 125, "neither a bzImage, a vmlinux nor an Image"),
     (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
-    (["--qemu", "'open", "--", "true"], 125, "--qemu ''open': No closing quotation"),
-    (["--log", "/no/such/log", "--", "true"], 125, "--log /no/such/log: No such file or directory"),
     (["--qemu", "-no-such-option", "--", "true"], 125, "ended before its command did"),
-    (["lsblk"], 2, "put -- before the command: tools/vm [options] -- lsblk\n"),
-    (["--cpus", "2", "sh", "-c", "lsblk; id"], 2, "[options] -- sh -c 'lsblk; id'\n"),
-    (["--no-such", "--", "true"], 2, "unrecognized arguments: --no-such\n"),
 ])
 def test_wrong_arguments_are_refused(arguments, status, text):
     done = subprocess.run([VM, *arguments], capture_output=True, text=True, check=False,

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <scsi/smq_sg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,41 +13,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SLOTS		8
-#define FIELD(type, name)	{ #type "." #name, offsetof(struct type, name) }
+#define SLOTS	8
 
 static unsigned char data[8192] __attribute__((aligned(4096)));
 static const unsigned char *status;
 static unsigned int stride;
-
-/* Prints the offsets of last fields: they differ if only one of the two builds has padding. */
-static void print_layout(void)
-{
-	static const struct {
-		const char *name;
-		size_t at;
-	} fields[] = {
-		FIELD(smq_sg_info, max_waiting), FIELD(smq_sg_info, reserved),
-		FIELD(smq_sg_setup, status_size), FIELD(smq_sg_setup, reserved),
-		FIELD(smq_sg_buffer, length), FIELD(smq_sg_buffer, reserved),
-		FIELD(smq_sg_slot, offset), FIELD(smq_sg_slot, reserved),
-		FIELD(smq_sg_prepare, first), FIELD(smq_sg_prepare, reserved),
-		FIELD(smq_sg_status, sense), FIELD(smq_sg_run, lba),
-		FIELD(smq_sg_batch, count), FIELD(smq_sg_run_batch, failed),
-		FIELD(smq_sg_run_batch, reserved), FIELD(smq_sg_cancel, field),
-		FIELD(smq_sg_cancel, reserved), FIELD(smq_sg_uring_cmd, response),
-		FIELD(smq_sg_uring_cmd, reserved),
-	};
-	unsigned int i;
-
-	for (i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
-		printf("%s at %u\n", fields[i].name, (unsigned int)fields[i].at);
-	printf("codes %#lx %#lx %#lx %#lx %#lx %#lx %#lx %#lx\n", (unsigned long)SMQ_SG_INFO,
-	       (unsigned long)SMQ_SG_SETUP, (unsigned long)SMQ_SG_BUFFER,
-	       (unsigned long)SMQ_SG_PREPARE, (unsigned long)SMQ_SG_RUN,
-	       (unsigned long)SMQ_SG_CANCEL, (unsigned long)SMQ_SG_URING_RUN,
-	       (unsigned long)SMQ_SG_URING_BATCH);
-}
 
 /* Issues an ioctl and prints its result. */
 static int call(const char *name, int fd, unsigned long request, void *arg)
@@ -163,7 +132,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: slots32 NODE of smq_sg\n");
 		return 2;
 	}
-	print_layout();
 	for (i = 0; i < 4096; i++)
 		data[i] = i * 7 + 1;
 	if (set_up(fd))

@@ -218,7 +218,7 @@ def test_32_bit_program_gets_the_same_results(lun, path, tmp_path):
 @pytest.mark.smoke
 @pytest.mark.limit(200)
 def test_32_bit_program_gets_the_same_results_of_slots(path, tmp_path):
-    """With prepared commands a 32-bit program gets the same results as a 64-bit one: layout, calls,
+    """With prepared commands a 32-bit program gets the same results as a 64-bit one: calls,
     mapped status, data."""
     said = [run(program, path).stdout for program in programs(tmp_path, "slots32.c")]
     assert said[0] == said[1]
