@@ -148,8 +148,8 @@ def test_module_removal(debug):
 
 @pytest.fixture(name="slow")
 def slow_fixture(request):
-    """A host of scsi_debug whose commands take 20 ms, attached, with queue_depth 8 if it has as many
-    tags. The fixture's parameters go to the module."""
+    """A host of scsi_debug whose commands take 20 ms, attached, with queue_depth 8 if it has
+    as many tags. The fixture's parameters go to the module."""
     with loaded("scsi_debug", names=("add_host", "max_luns"), luns=2, io_errors=True,
                 **SLOW | getattr(request, "param", {})) as (host,), conv.module(io_errors=True):
         for lun in host.luns():
@@ -228,7 +228,7 @@ def test_recovery_with_held_commands(slow):
         wait_for("commands after the recovery", lambda: slow.stats()["done"] > done + 50, 40)
 
 
-# From 6.12 on scsi_debug fails to abort a lost command if no earlier one with its tag has taken time.
+# From 6.12 on scsi_debug fails to abort a lost command if no earlier one with its tag took time.
 @pytest.mark.parametrize("slow", [{"max_queue": 1}], indirect=True, ids=[""])
 def test_lost_command(slow):
     """The device loses a command: abort ends it, and the layer counts it. A command whose abort
