@@ -6,8 +6,7 @@ import time
 
 import pytest
 from kit.debugfs import state
-from kit.fiojob import fio
-from kit.host import settle, wait_for
+from kit.host import wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR
 from test_prio import direct_file, limit_requests, writing
@@ -16,10 +15,7 @@ MIB = 1 << 20
 RATE = 10 ** 7      # bytes per second
 ASYNC = 48 * MIB
 REQUEST_KIB = 512
-LANES, LATENCY_NS = 64, 20_000_000
-TRIES = 4
-READS = {"ioengine": "io_uring", "rw": "randread", "bs": 4096, "iodepth": 128, "runtime": 5,
-         "time_based": 1, "size": "32m"}
+LANES = 64
 
 
 def choose(host, policy):
@@ -75,24 +71,3 @@ def test_a_saved_file_does_not_wait_for_the_queue_of_the_device(ram):
     assert max(depths) <= 16
     choose(host, "direct")
     assert state(host)["held"] == 0
-
-
-def test_lanes_get_all_their_commands(ram):
-    """The learned depth is at most a quarter below the number of lanes. On a busy machine a rate is
-    sometimes measured wrongly, so the test tries again."""
-    host_dir, host = ram
-    lun = host.luns()[0]
-    host_dir.set("model/service_ns", LATENCY_NS)
-    for _ in range(TRIES):
-        rates = {}
-        for policy in ("direct", "prio"):
-            choose(host, policy)
-            rates[policy] = fio(lun.sd, **READS)["jobs"][0]["read"]["iops"]
-            depth = learned(host)
-            print(policy, rates[policy], depth, state(host)["effective"])
-        if depth >= LANES * 3 // 4:
-            break
-    assert depth >= LANES * 3 // 4
-    host_dir.set("model/service_ns", 0)
-    choose(host, "direct")
-    settle(host)

@@ -212,22 +212,6 @@ def test_timed_doorbells_are_counted(hold):
         wait_for("two doorbells for one command, twice", lambda: more() > before + 2)
 
 
-@with_params(**EXPENSIVE | {"delay_us": 0})
-def test_one_command_at_a_time_is_not_held(hold):
-    choose(hold, "batch", usecs=10000)
-    # Most commands do not wait until the batch's 10 ms are over: a command usually takes 1 ms, on a
-    # busy machine more.
-    for _ in range(4):
-        set_param("commits", 0)
-        before = hold.stats()["done"]
-        report = fio(hold.luns()[0].sd, **ONE | {"iodepth": 1, "runtime": 1})
-        assert get_param("commits") >= settle(hold)["done"] - before
-        median = report["jobs"][0]["read"]["clat_ns"]["percentile"]["50.000000"]
-        if median < 9000000:
-            break
-    assert median < 9000000
-
-
 @with_params(**EXPENSIVE | {"delay_us": 1000000})
 def test_time_and_bytes_end_a_batch(hold):
     """Commands wait behind slow ones until the limit of time or of bytes ends their batch."""

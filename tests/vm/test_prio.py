@@ -229,40 +229,6 @@ def test_bytes_per_second(host):
     assert time.monotonic() - began < 15 * TIME_FACTOR
 
 
-def test_a_file_is_saved_while_many_writes_wait(host):
-    lun = host.luns()[0]
-    choose(host, "prio", bytes_per_sec=5 * MB)
-    wait_effective(host)
-    with writing(lun, 24 * MIB), direct_file(lun) as write:
-        time.sleep(0.5)
-        took = [write(40 * MIB + number * BLOCK) for number in range(3)]
-        print(f"{[round(one * 1000) for one in took]} ms")
-        # At this rate the other writes take about 5 s.
-        assert state(host)["held"] > 0
-
-
-def test_small_writes_do_not_delay_a_large_write(host):
-    """At this rate a large write waits for a second. After 0.9 s four small writes are queued. They
-    must not use up the bytes that the large write waits for: all five writes take about 1.1 s."""
-    lun = host.luns()[0]
-    choose(host, "prio", bytes_per_sec=MB)
-    wait_effective(host)
-    took = []
-    # Repeated, because other load on the machine delays some turns.
-    for _ in range(TRIES):
-        with writing(lun, MIB) as writer, ThreadPoolExecutor(4) as pool:
-            began = time.monotonic()
-            time.sleep(0.9)
-            with direct_file(lun) as write:
-                for small in [pool.submit(write, (40 + number) * MIB) for number in range(4)]:
-                    small.result(20)
-            writer.wait()
-            took.append(time.monotonic() - began)
-        if took[-1] < 1.2 + 0.2 * TIME_FACTOR:
-            break
-    assert min(took) < 1.2 + 0.2 * TIME_FACTOR, took
-
-
 @pytest.mark.smoke
 @pytest.mark.parametrize("end", ("elevator", "direct", "batch"))
 def test_waiting_commands_are_dispatched_at_once_for_a_drain(host, end):

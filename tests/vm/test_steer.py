@@ -177,24 +177,6 @@ def test_pinned_task_gets_the_queues_of_all_cpus(device):
     assert sum(row["backed_off"] for row in rows) == 0
 
 
-@pytest.mark.not_sanitized("needs four CPUs")
-def test_balanced_load_does_not_move(device):
-    """With one task on each hardware queue fewer than 1 % of the commands move."""
-    _, host = device
-    lun = host.luns()[0]
-    with load_on(lun.sd, **READS | {"numjobs": QUEUES, "cpus_allowed": f"0-{QUEUES - 1}",
-                                    "cpus_allowed_policy": "split", "iodepth": 32}):
-        wait_for("busy queues", lambda: all(
-            row["inflight"] > 16 for row in host.hwqs()[:QUEUES]))
-        before = host.stats()["done"]
-        choose(host, "steer")
-        # A policy that had something to do would be effective during all of these two seconds.
-        time.sleep(2)
-        done, steered = host.stats()["done"] - before, counted(host, "steered")
-    print(f"{steered} of {done} commands moved")
-    assert done > 500 and steered < done / 100
-
-
 def test_steer_stops_if_another_queue_is_no_faster(device):
     """If the device serves all commands at the same time, the policy makes a trial. Then the host
     runs as direct."""

@@ -12,7 +12,7 @@ import time
 
 import pytest
 import vmdisk
-from vmdisk import SG_IO, compare, generate, run_json, sg_io
+from vmdisk import SG_IO, compare, sg_io
 
 TUR = "000000000000 none 0\n"
 READ = "28000000000000000800 in 4096\n"
@@ -75,20 +75,6 @@ def test_compare_rereads_a_file_on_standard_input(smq_disk, tmp_path):
     assert [row["commands"] for row in json.loads(done.stdout)] == [6, 6]
 
 
-def test_compare_prints_a_table(smq_disk, reads):
-    done = sg_io("compare", "--rounds", 2, "--count", 50, smq_disk.smq, reads)
-    assert (done.returncode, done.stderr) == (0, "")
-    head, titles, *rows = done.stdout.splitlines()
-    assert head == f"{smq_disk.smq}: 2 rounds, depth 1, batch 1, jobs 1"
-    assert titles.split() == ["path", "node", "commands", "ns/command", "lowest..highest", "ratio",
-                              "not", "good"]
-    assert len(rows) == 6
-    ran = [r.split() for r in rows if "does not run" not in r]
-    assert ran[0][0] == "sg" and ran[0][5] == "1.00"
-    assert all(r[2] == "100" and r[6] == "0" for r in ran)
-    assert (KERNEL >= (7, 1)) == (len(ran) == 6)
-
-
 def test_compare_counts_commands_that_are_not_good(smq_disk):
     rows = compare("--rounds", 2, "--via", "sg,smq,bsg-uring", smq_disk.smq, "-",
                    stdin=READ + BEYOND + READ, expect=1)
@@ -101,17 +87,6 @@ def test_compare_counts_commands_that_are_not_good(smq_disk):
         assert error["sense"] == {"key": 5, "asc": 0x21, "ascq": 0}
     done = sg_io("compare", "--rounds", 2, "--via", "smq", smq_disk.smq, "-", stdin=BEYOND)
     assert done.returncode == 1 and done.stdout.split()[-1] == "2"
-
-
-def test_compare_can_write(smq_disk, tmp_path):
-    path = generate(tmp_path / "w", "--op", "write10", "--blocks", 8, "--count", 16, "--pattern",
-                    "random:3")
-    rows = compare("--rounds", 1, "--depth", 4, "--count", 64, smq_disk.smq, path)
-    assert {r["path"]: r["status"] for r in rows if not r["why"]} == dict.fromkeys(
-        ["sg", "bsg", "bsg-uring", "smq", "block"], {"GOOD": 64})
-    check = tmp_path / "v"
-    check.write_text("2f020000000000008000 out 65536 pattern=random:3\n")
-    assert run_json("--via", "smq", smq_disk.smq, check)["status"] == {"GOOD": 1}
 
 
 def test_compare_keeps_time_and_rate(smq_disk, reads):

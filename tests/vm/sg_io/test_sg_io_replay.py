@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import vmdisk
 from kit.host import run
-from recorder import by_cpu, recording, replay, verify
+from recorder import by_cpu, recording, replay
 from vmdisk import SG_IO, set_param, sg_io
 
 READ = "28000000000000000800 in 4096"
@@ -136,30 +136,6 @@ def test_text_result(disk):
     bad = sg_io("replay", disk.sg, "-", stdin="2800ffffffff00000800 in 4096 at=0 cpu=0\n")
     assert bad.returncode == 1 and "; speed 1, 1 CPU\n" in bad.stdout
     assert "Logical block address out of range" in bad.stdout
-
-
-@pytest.mark.parametrize("via,mode", [("sg", ["--mode", "max"]), ("sg", ["--speed", 4]), ("sg", []),
-                                      ("smq", ["--mode", "max"])])
-def test_conflicting_commands_keep_their_order(smq_disk, via, mode):
-    """The first WRITE of each block comes from a CPU that is late, the second from one that is not.
-    The second waits for the first, and each block has the data of the second at the end."""
-    lines = ""
-    for i in range(8):
-        late, early = i % 2, 1 - i % 2
-        for k in range(10):
-            lines += f"2800{1000 + 8 * k:08x}00000800 in 4096 at={1000 * i} cpu={late}\n"
-        for cpu, data in ((late, "zero"), (early, "ff")):
-            lines += f"2a00{i:08x}00000100 out 512 pattern={data} at={1000 * i} cpu={cpu}\n"
-    set_param("ndelay", 5_000_000)
-    try:
-        got = replay("--via", via, *mode, "--depth", 2, smq_disk.smq, "-", stdin=lines)
-    finally:
-        set_param("delay", 0)
-    assert got["status"] == {"GOOD": 96}
-    assert smq_disk.read(0, 8) == b"\xff" * 4096
-    assert got["waited_for_earlier"] > 0
-    done = verify(smq_disk.sd, "-", stdin=lines)
-    assert (done["blocks"], done["differ"]) == (8, 0)
 
 
 def test_a_failed_command_holds_no_other(disk):
