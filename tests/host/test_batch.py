@@ -1,43 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0
 """The choices of the policy "batch": every state, random samples, and a simulated device."""
 
-import functools
 import itertools
-import json
-import subprocess
-from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).resolve().parent
-OUT = HERE.parents[1] / "build/tests/host"
-
-
-@functools.cache
-def program(name):
-    """Builds a test program, with sanitizers."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1",
-                    "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
-                    "-o", OUT / name, HERE / f"{name}.c"], check=True, timeout=60)
-    return OUT / name
+from simulation import simulated
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_promises_hold_for_all_samples(seed):
     """The promises hold in every state, and for every sequence of samples."""
-    done = subprocess.run([program("batch_walk"), str(seed)], capture_output=True, text=True,
-                          timeout=60, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    simulated("batch_walk", seed)
 
 
 def simulate(policy, qd, doorbell, service, cpu=1000, burst=1, jitter=30, seed=1, wait=50000):
     """Simulates 200,000 commands; returns the results."""
-    words = [policy, qd, cpu, doorbell, service, burst, jitter, seed, wait]
-    done = subprocess.run([program("batch_sim"), *map(str, words)], capture_output=True,
-                          text=True, timeout=60, check=False)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)
+    return simulated("batch_sim", policy, qd, cpu, doorbell, service, burst, jitter, seed, wait)
 
 
 @pytest.mark.parametrize("service", [30000, 100000, 300000])

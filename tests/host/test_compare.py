@@ -1,32 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """The comparison of a policy with "direct", on simulated loads."""
 
-import functools
-import subprocess
-from pathlib import Path
-
 import pytest
+from simulation import simulated
 
-HERE = Path(__file__).resolve().parent
-OUT = HERE.parents[1] / "build/tests/host"
 ALL = 10000
-
-
-@functools.cache
-def program():
-    """Builds the simulation, with sanitizers."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1",
-                    "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
-                    "-o", OUT / "compare_sim", HERE / "compare_sim.c"], check=True, timeout=60)
-    return OUT / "compare_sim"
 
 
 def slower(rate, gain, noise=1, drift=0, seed=1):
     """Compares many times; returns how often the policy was found to be slower."""
-    words = [program(), *map(str, (rate, gain, noise, drift, seed))]
-    return int(subprocess.run(words, capture_output=True, text=True, timeout=60,
-                              check=True).stdout)
+    return simulated("compare_sim", rate, gain, noise, drift, seed)
 
 
 @pytest.mark.parametrize("rate", [50, 1500, 250000, 2000000])

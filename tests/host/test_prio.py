@@ -1,37 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
 """The choices of the policy "prio": shares, bounds and bytes per second, on a simulated device."""
 
-import functools
-import json
-import subprocess
-from pathlib import Path
-
 import pytest
+from simulation import simulated
 
-HERE = Path(__file__).resolve().parent
-OUT = HERE.parents[1] / "build/tests/host"
 MS, SECOND = 10 ** 6, 10 ** 9
 MB = 10 ** 6
-
-
-@functools.cache
-def program():
-    """Builds the simulation, with sanitizers."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1",
-                    "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
-                    "-o", OUT / "prio_sim", HERE / "prio_sim.c"], check=True, timeout=60)
-    return OUT / "prio_sim"
 
 
 def simulate(*commands, depth=4, service=MS, ratio=4, max_ms=500, rate=0, late=0,
              end=SECOND):
     """Simulates the commands; returns the results by class."""
-    words = [depth, service, ratio, max_ms, rate, late, end, *commands]
-    done = subprocess.run([program(), *map(str, words)], capture_output=True, text=True,
-                          timeout=60, check=False)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)
+    return simulated("prio_sim", depth, service, ratio, max_ms, rate, late, end, *commands)
 
 
 @pytest.mark.parametrize("ratio", [1, 2, 4, 16, 64])

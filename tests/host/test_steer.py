@@ -2,42 +2,20 @@
 """The choices of the policy "steer": its rules in every state, and throughput on a simulated
 device."""
 
-import functools
 import itertools
-import json
-import subprocess
-from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).resolve().parent
-OUT = HERE.parents[1] / "build/tests/host"
-
-
-@functools.cache
-def program(name):
-    """Builds a test program, with sanitizers."""
-    OUT.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1",
-                    "-fsanitize=address,undefined", "-fno-sanitize-recover=all",
-                    "-o", OUT / name, HERE / f"{name}.c"], check=True, timeout=60)
-    return OUT / name
+from simulation import simulated
 
 
 def simulate(**settings):
     """Simulates 50,000 commands; returns the results."""
-    words = [f"{name}={value}" for name, value in settings.items()]
-    done = subprocess.run([program("steer_sim"), *words], capture_output=True, text=True,
-                          timeout=60, check=False)
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return json.loads(done.stdout)
+    return simulated("steer_sim", *(f"{name}={value}" for name, value in settings.items()))
 
 
 def test_rules_hold_in_every_state():
     """steer_walk checks the rules in each state."""
-    done = subprocess.run([program("steer_walk")], capture_output=True, text=True, timeout=60,
-                          check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    simulated("steer_walk")
 
 
 @pytest.mark.parametrize("threshold", [1, 4, 16, 24])

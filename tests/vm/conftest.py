@@ -19,6 +19,7 @@ from kit import hold as hold_lld
 from kit import smqsg
 from kit.host import KernelLog, is_loaded, loaded, run, settle, wait_for
 from kit.memory import PAGE, Memory
+from kit.monitor import Monitor
 from kit.numbered import numbered_disk
 from kit.slots import SlotFile
 from kit.slowdisk import slow_disk
@@ -189,6 +190,13 @@ def device(sg_module):
 def polled(sg_module):
     """A slow disk with poll queues, for one test."""
     with slow_disk(poll_queues=2) as found:
+        yield found
+
+
+@pytest.fixture
+def monitor():
+    """QEMU's monitor."""
+    with Monitor() as found:
         yield found
 
 

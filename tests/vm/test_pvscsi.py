@@ -23,7 +23,6 @@ from kit.fiojob import fio, load_on, total_ios
 from kit.quiesce import quiescer, set_state
 from kit.host import (ModuleError, find_hosts, load, run, settle, under_way, unload,
                       wait_for)
-from kit.monitor import Monitor
 from kit.pvscsi import (COMMIT, DRIVER, HWQ, LCK, NAMES, OLD, PARAMS, QUEUES, STAGES, bind, bound,
                         function, unbind, write)
 from kit.sgio import DID_NO_CONNECT, DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
@@ -132,13 +131,6 @@ def test_device_unbound_under_load_and_bound_again(stage):
             assert not host.sysfs.exists()
             assert any(entry["error"] for entry in job.result()["jobs"])
         fio(bind(stage).luns()[0].sd, **VERIFIED)
-
-
-@pytest.fixture(name="monitor")
-def monitor_fixture():
-    """QEMU's monitor."""
-    with Monitor() as monitor:
-        yield monitor
 
 
 @contextmanager

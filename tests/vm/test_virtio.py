@@ -31,7 +31,6 @@ from kit.deleted import delete, find_again, reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (KernelLog, find_hosts, is_loaded, load, run, settle, under_way, unload,
                       wait_for)
-from kit.monitor import Monitor
 from kit.scattered import scattered
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
@@ -87,13 +86,6 @@ def all_done(host):
     settle(host)
     wait_for("queued and done to agree", lambda: (
         lambda stats: stats["queued"] == stats["done"])(host.stats()))
-
-
-@pytest.fixture(name="monitor")
-def monitor_fixture():
-    """QEMU's monitor."""
-    with Monitor() as monitor:
-        yield monitor
 
 
 def digest(disk, mib):

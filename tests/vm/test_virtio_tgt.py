@@ -29,7 +29,6 @@ from kit.fiojob import fio, load_on, total_ios
 from kit.host import load, run, settle, under_way, unload, wait_for
 from kit.lio import clear_attentions
 from kit.memory import Memory
-from kit.monitor import Monitor
 from kit.sgio import SgDev
 from kit.virtio import bound_to, device_at, host_of
 
@@ -114,13 +113,6 @@ def two_paths(disks):
     """Opens the sg nodes of the two initiators of one LUN."""
     with SgDev(disks[BLOCK].sg) as one, SgDev(disks[GENERIC].sg) as two:
         yield one, two
-
-
-@pytest.fixture(name="monitor")
-def monitor_fixture():
-    """QEMU's monitor."""
-    with Monitor() as monitor:
-        yield monitor
 
 
 def direct_write(path):

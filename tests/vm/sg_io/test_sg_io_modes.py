@@ -8,7 +8,6 @@ import csv
 import json
 import os
 import pty
-import random
 import re
 import signal
 import subprocess
@@ -100,21 +99,6 @@ def test_load_is_that_of_the_original(disk, tmp_path, slow, via, more):
                  path, expect={0, 1})["fidelity"]
     assert got["original_in_flight"]["max"] == 6
     check_load(got)
-
-
-@pytest.mark.parametrize("via,more", PACES)
-def test_load_whose_commands_end_at_other_times(disk, tmp_path, slow, via, more):
-    """In the recording commands come and end singly. The device ends those at once that it got at
-    once."""
-    rng, at = random.Random(1), 0.0
-    path = tmp_path / "load"
-    with path.open("w", encoding="ascii") as out:
-        for n in range(1000):
-            at += rng.expovariate(2000) * 1e6
-            out.write(f"2800{8 * n:08x}00000800 in 4096 at={at:.0f} "
-                      f"cpu={n % os.cpu_count()} took={rng.uniform(1000, 7000):.3f}\n")
-    check_load(replay("--mode", "load", "--via", via, *more, "--record", tmp_path / "again",
-                      disk.smq, path, expect={0, 1})["fidelity"])
 
 
 def test_dependencies_hold_on_a_slower_device(disk, tmp_path, slow):
