@@ -128,21 +128,6 @@ def test_verified_io_from_two_cpus(queue, scheduler):
     assert 0 < row["shared"] < row["rung"]
 
 
-def test_verified_io_with_a_budget_of_one(queue):
-    _, host = queue
-    lun = host.luns()[0]
-    elevator(lun, "none")
-    choose(host, budget=1)
-    before = counters(host)["shared"]
-    with traced() as trace:
-        report = fio(lun.sd, **VERIFY)
-        settle(host)
-    assert trace.check_once() >= total_ios(report)
-    # The doorbell after the budget is not counted.
-    assert counters(host)["shared"] == before
-    choose(host, budget=64)
-
-
 @pytest.mark.not_uml("needs two CPUs that run at the same time")
 @with_params(**SLOW)
 def test_one_submitter_runs_as_direct(shared):

@@ -11,7 +11,7 @@ import pytest
 from kit.deleted import delete, find_again, reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.hold import TIMEOUT, get_param, set_param, with_params
-from kit.host import loaded, run, settle, wait_for
+from kit.host import loaded, settle, wait_for
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
 from kit.trace import traced
@@ -335,17 +335,6 @@ def test_host_removed_with_a_lost_command():
             set_param("remove", 1)
             load.kill()
         assert get_param("inflight") == 0
-
-
-@pytest.mark.smoke
-def test_unloading_under_load_is_refused_and_harmless(hold):
-    with load_on(hold.luns()[0].sd, **JOB) as load:
-        wait_for("load", lambda: get_param("inflight") > 4)
-        for module in ("smq_hold", "smq"):
-            refused = run("rmmod", module, ok=False)
-            assert refused.returncode and "in use" in refused.stderr
-        assert load.running
-    assert total_ios(load.result()) > 0
 
 
 def test_commands_of_a_killed_program_end(hold):
