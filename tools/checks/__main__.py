@@ -242,8 +242,9 @@ class Check:
         self.again(guests)
 
     def run_all(self) -> None:
-        """Runs the chosen steps, with --first those of one file before the others."""
-        steps = self.options.steps
+        """Runs the chosen steps, with --first those of one file before the others, and whole."""
+        steps = [replace(step, part="") if self.options.first in step.targets else step
+                 for step in self.options.steps]
         self.prepare(steps)
         self.began = time.monotonic()
         self.announce(steps)

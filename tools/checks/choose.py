@@ -119,8 +119,9 @@ class Gate:
         core = {step.targets for step in steps if step.area == "vm"}
         for kernel, most in ((NEWEST, NEWEST_SECONDS), (SANITIZE, SANITIZED_SECONDS)):
             seconds = float(most)
-            there = self._shuffled([step for step in self._table.steps if step.kernel == kernel and
-                                    step.targets and step.area in ("vm", "sanitize")])
+            there = self._shuffled([self._part(step, most) for step in self._table.steps
+                                    if step.kernel == kernel and step.targets and
+                                    step.area in ("vm", "sanitize")])
             for step in sorted(there, key=lambda step: (not self._due(step),
                                                         step.targets not in core)):
                 if step.seconds <= seconds:
