@@ -199,7 +199,8 @@ static noinline smq_qc_t conv_attach_queue_slow(struct Scsi_Host *shost, struct 
 		return conv_attach_queue_eh(at, scmd);
 	cmd = conv_attach_cmd(at, scmd);
 	smq_attached_used_again(cmd);
-	smq_attached_begin(cmd->hwq, cmd, scmd);
+	/* cmd->hwq is that of the tag's last command, or the first one. */
+	smq_attached_begin(smq_attached_hwq(at->hwqs, scsi_cmd_to_rq(scmd))->hwq, cmd, scmd);
 	if (tracepoint_enabled(smq_queue))
 		smq_trace_queue(cmd);
 	return conv_attach_queue_detour(at, cmd->hwq, cmd);

@@ -14,11 +14,13 @@ from kit.attach import name as kit_name
 from kit.faults import Faults
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import KernelLog, loaded, run, unload, wait_for
+from kit.pool import on_cpus, without_elevator
 from kit.quiesce import quiescer, set_state
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
+from kit.trace import traced
 
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
@@ -84,6 +86,27 @@ def test_attach_and_detach(debug):
         refused(detach, debug, errno.ENOENT)
         assert names(debug) == before
         fio(lun.sd, **VERIFIED | {"verify_only": True})
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("tags", ({}, {"host_max_queue": 16}), ids=("own_tags", "shared_tags"))
+def test_commands_belong_to_their_hardware_queue(tags):
+    """Also the first command of a tag, if it meets a policy, a fault or, as here, a trace event:
+    the layer rings the doorbell of the command's hardware queue."""
+    with loaded("scsi_debug", names=("add_host", "max_luns"), submit_queues=2, **DEBUG | tags) as (
+            host,), conv.module(), in_place(host), traced() as trace:
+        lun = host.luns()[0]
+        without_elevator(lun)
+        for mine in (1, 0):
+            cpu = (lun.queue.parent / f"mq/{mine}/cpu_list").read_text(encoding="ascii")
+            before = [hwq["queued"] for hwq in host.hwqs()]
+            with on_cpus({int(cpu.partition(",")[0])}):
+                fio(lun.sd, rw="randread", bs=4096, iodepth=16, ioengine="libaio",
+                    number_ios=200, size="8m")
+            sent = [hwq["queued"] - had for hwq, had in zip(host.hwqs(), before)]
+            # Others may read the disk meanwhile.
+            assert sent[mine] >= 200 > 50 > sent[1 - mine], sent
+    assert trace.check_once() >= 400
 
 
 def test_refusals(debug):
