@@ -7,18 +7,23 @@ import mmap
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import conv
+from kit import conv, smqsg
 from kit.fiojob import fio, load_on
-from kit.host import loaded, run, under_way
-from kit.pool import on_cpus, without_elevator
+from kit.host import loaded, run, under_way, wait_for
+from kit.pool import on_cpus, pool_share, without_elevator
 from kit.probe import calls
 from kit.quiesce import quiescer, set_state
 from kit.sanitizing import SANITIZING
+from kit.sgio import DID_TIME_OUT, SgDev
+from kit.slowdisk import opened
 
 CPU = 3
+PSEUDO = Path("/sys/bus/pseudo/drivers/scsi_debug")
+READ = bytes.fromhex("28000000000000000800")
 READS = {"ioengine": "io_uring", "rw": "randread", "bs": 512, "iodepth": 16, "size": "1m"}
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 16, "size": "2m",
             "verify": "crc32c", "verify_fatal": 1, "loops": 1000}
@@ -143,6 +148,18 @@ def read_block(path: str, block: int) -> None:
         os.close(fd)
 
 
+@contextmanager
+def lost_commands():
+    """During the block scsi_debug loses each command."""
+    conv.write(PSEUDO / "opts", 4)
+    conv.write(PSEUDO / "every_nth", 1)
+    try:
+        yield
+    finally:
+        conv.write(PSEUDO / "every_nth", 0)
+        conv.write(PSEUDO / "opts", 0)
+
+
 def test_another_lun_gets_the_tags():
     """The claimed LUN keeps seven of eight tags; eight reads at a time of the other LUN, of 0.2 s
     each, have all of them soon."""
@@ -151,7 +168,7 @@ def test_another_lun_gets_the_tags():
         low, other = host.luns()
         upper = conv.claim(low)
         without_elevator(upper, other)
-        slow = Path("/sys/bus/pseudo/drivers/scsi_debug/ndelay")
+        slow = PSEUDO / "ndelay"
         with ThreadPoolExecutor(8) as pool:
             fio(upper.sd, **READS)
             slow.write_text("200000000", encoding="ascii")
@@ -159,6 +176,41 @@ def test_another_lun_gets_the_tags():
             slow.write_text("0", encoding="ascii")
         # One after the other they take 1.6 s.
         assert took < 1.2, took
+
+
+@pytest.mark.limit(180)
+def test_another_lun_goes_on_if_two_modules_keep_all_tags():
+    """smq_conv and smq_sg each keep at most seven eighths of the tags, and neither knows of the
+    other: together they may keep all. A third LUN still gets a tag soon, for block I/O and for a
+    command that error handling has to end."""
+    with loaded("scsi_debug", luns=3, names=("add_host", "max_luns"), delay=0, submit_queues=1,
+                max_queue=8, io_errors=True) as (host,), conv.module(io_errors=True), \
+            smqsg.module(), on_cpus({0}):
+        low, second, third = host.luns()
+        upper, path = conv.claim(low), smqsg.node(second)
+        without_elevator(upper, second, third)
+        for lun in (second, third):
+            # A queue counts as active, and has a share of the tags, until its timer expires.
+            conv.write(lun.sysfs / "timeout", 2)
+        with pool_share(path, 100), opened(path, 1) as file, SgDev(third.sg) as sg, \
+                ThreadPoolExecutor(1) as pool:
+            def all_kept():
+                fio(upper.sd, **READS)
+                return file.run([0]) == (0, 0) and smqsg.tags(third) == 8
+
+            took = []
+            for block in range(3):
+                wait_for("all tags to be kept", all_kept, 40)
+                took.append(seconds(lambda block=block: read_block(third.sd, block)))
+            wait_for("all tags to be kept", all_kept, 40)
+            sent = conv.dispatched(third)
+            with lost_commands():
+                job = pool.submit(sg.cmd, READ, din=4096, timeout_ms=2000)
+                wait_for("the command", lambda: conv.dispatched(third) > sent)
+            assert job.result().host == DID_TIME_OUT
+            assert sg.cmd(READ, din=4096).good
+        print(took)
+        assert min(took) < MAX_DELAY, took
 
 
 @pytest.mark.limit(60)
