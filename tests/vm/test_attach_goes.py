@@ -16,7 +16,7 @@ from kit import conv
 from kit.attach import all_done, attach, attached, detach, name
 from kit.faults import Faults
 from kit.fiojob import fio, load_on
-from kit.host import KernelLog, find_hosts, load, unload, wait_for
+from kit.host import KernelLog, find_hosts, load, under_way, unload, wait_for
 from kit.sanitizing import TIME_FACTOR
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
@@ -106,6 +106,9 @@ def held(bench):
         for lun in bench.luns:
             bench.loads.enter_context(load_on(lun.sd, ok=False, **LOAD))
         wait_for("held commands", lambda: int(bench.host.attr("smq/held")) > 0, 40)
+        # Until fio has begun, a signal kills it without a report.
+        for lun in bench.luns:
+            under_way(lun, 20)
         yield
 
 
