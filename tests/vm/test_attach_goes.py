@@ -159,7 +159,13 @@ def being_reset(bench):
             count += 1
     Faults(bench.host).set("fail_abort", -1)
     with ThreadPoolExecutor(1) as pool, timed_out(bench, "lun_resets"):
-        pool.submit(resets)
+        job = pool.submit(resets)
+
+        def stop():
+            nonlocal goes_on
+            goes_on = False
+            job.result()
+        bench.loads.callback(stop)
         try:
             yield
         finally:
@@ -188,7 +194,7 @@ def host_removed(bench):
 def driver_unloaded(bench):
     """The host's driver goes."""
     misbehave(0, 0)
-    # An open disk references the driver.
+    # An open node references the driver.
     bench.loads.close()
     unload("scsi_debug")
     assert not attached()
