@@ -93,7 +93,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 	if (open) {
 		sdev_printk(KERN_ERR, sdev, "%s: %s is open; " CONV_WHO "\n", what,
 			    disk->disk_name, disk->disk_name);
-		smq_disk_close(handle);
+		smq_disk_close(handle, &conv_driver);
 		return ERR_PTR(-EBUSY);
 	}
 	return handle;
@@ -102,7 +102,7 @@ static struct smq_disk_handle *conv_disk_hold(struct scsi_device *sdev, const ch
 static void conv_disk_close(struct smq_disk_handle *handle)
 {
 	if (handle)
-		smq_disk_close(handle);
+		smq_disk_close(handle, &conv_driver);
 }
 
 /* Checks whether a device can be claimed. Return: 0, or a negative errno after a message. */

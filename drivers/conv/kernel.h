@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Hides differences between Linux 6.1 and 7.2 in what only smq_conv uses of the kernel: a driver of
+ * Hides differences between Linux 6.1 and 7.3 in what only smq_conv uses of the kernel: a driver of
  * SCSI devices, the holder of a disk, and what it copies from a device. See <smq/compat.h>.
  */
 #ifndef CONV_KERNEL_H
@@ -40,15 +40,20 @@ static int del##_dev(struct device *dev)	\
 #endif
 
 /*
- * Since 6.9 a disk is opened as a file. The only purpose of the open is to become the disk's
- * holder, so it is read-only and exclusive, and does not check the medium.
+ * A disk is opened only to become its holder: read-only, exclusive, without a check of the medium.
+ * 6.5 gave the mode a type of its own, and closes by the holder; what an open returns became a
+ * handle in 6.7 and a file in 6.9.
  */
-#ifdef SMQ_HAVE_BDEV_FILE
+#ifdef SMQ_HAVE_BLK_OPEN
+#define SMQ_DISK_MODE		(BLK_OPEN_READ | BLK_OPEN_NDELAY)
+#endif
+
+#if defined(SMQ_HAVE_BDEV_FILE)
 #define smq_disk_handle		file
 
 static inline struct smq_disk_handle *smq_disk_open(dev_t dev, void *holder)
 {
-	return bdev_file_open_by_dev(dev, BLK_OPEN_READ | BLK_OPEN_NDELAY, holder, NULL);
+	return bdev_file_open_by_dev(dev, SMQ_DISK_MODE, holder, NULL);
 }
 
 static inline struct gendisk *smq_disk_of(struct smq_disk_handle *handle)
@@ -56,12 +61,46 @@ static inline struct gendisk *smq_disk_of(struct smq_disk_handle *handle)
 	return file_bdev(handle)->bd_disk;
 }
 
-static inline void smq_disk_close(struct smq_disk_handle *handle)
+static inline void smq_disk_close(struct smq_disk_handle *handle, void *holder)
 {
 	bdev_fput(handle);
 }
+#elif defined(SMQ_HAVE_BDEV_HANDLE)
+#define smq_disk_handle		bdev_handle
+
+static inline struct smq_disk_handle *smq_disk_open(dev_t dev, void *holder)
+{
+	return bdev_open_by_dev(dev, SMQ_DISK_MODE, holder, NULL);
+}
+
+static inline struct gendisk *smq_disk_of(struct smq_disk_handle *handle)
+{
+	return handle->bdev->bd_disk;
+}
+
+static inline void smq_disk_close(struct smq_disk_handle *handle, void *holder)
+{
+	bdev_release(handle);
+}
 #else
 #define smq_disk_handle		block_device
+
+static inline struct gendisk *smq_disk_of(struct smq_disk_handle *handle)
+{
+	return handle->bd_disk;
+}
+
+#ifdef SMQ_HAVE_BLK_OPEN
+static inline struct smq_disk_handle *smq_disk_open(dev_t dev, void *holder)
+{
+	return blkdev_get_by_dev(dev, SMQ_DISK_MODE, holder, NULL);
+}
+
+static inline void smq_disk_close(struct smq_disk_handle *handle, void *holder)
+{
+	blkdev_put(handle, holder);
+}
+#else
 #define SMQ_DISK_MODE		(FMODE_READ | FMODE_EXCL | FMODE_NDELAY)
 
 static inline struct smq_disk_handle *smq_disk_open(dev_t dev, void *holder)
@@ -69,15 +108,11 @@ static inline struct smq_disk_handle *smq_disk_open(dev_t dev, void *holder)
 	return blkdev_get_by_dev(dev, SMQ_DISK_MODE, holder);
 }
 
-static inline struct gendisk *smq_disk_of(struct smq_disk_handle *handle)
-{
-	return handle->bd_disk;
-}
-
-static inline void smq_disk_close(struct smq_disk_handle *handle)
+static inline void smq_disk_close(struct smq_disk_handle *handle, void *holder)
 {
 	blkdev_put(handle, SMQ_DISK_MODE);
 }
+#endif
 #endif
 
 /*

@@ -255,7 +255,7 @@ static __always_inline void smqsg_bio_arm(struct bio *bio, struct bio_vec *bvec,
 	bio->bi_io_vec = bvec;
 	bio->bi_iter.bi_size = length;
 	bio->bi_iter.bi_idx = 0;
-	bio->bi_iter.bi_bvec_done = skip;
+	bio->bi_iter.bi_offset = skip;
 	/* One more end than will come: bio_endio() counts it, and calls no function. */
 	atomic_set(&bio->__bi_remaining, 2);
 }

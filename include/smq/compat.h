@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Hides the differences of kernel interfaces between Linux 6.1 and 7.2.
+ * Hides the differences of kernel interfaces between Linux 6.1 and 7.3.
  *
  * The code is written for the newest kernel; this file supplies what an older one lacks. SMQ_HAVE_*
  * come from probe.mk, which looks in the headers that the build uses, so that a distribution's
@@ -46,6 +46,11 @@ do {							\
 #define smq_qc_t enum scsi_qc_status
 #else
 #define smq_qc_t int
+#endif
+
+/* 7.3 renamed the offset in the present bio_vec. */
+#ifndef SMQ_HAVE_BVEC_OFFSET
+#define bi_offset	bi_bvec_done
 #endif
 
 /*
@@ -133,7 +138,7 @@ do {							\
 #endif
 
 /*
- * The kernel's filter of CDBs. No kernel's filter knows WRITE ATOMIC(16) (up to 7.2), which does no
+ * The kernel's filter of CDBs. No kernel's filter knows WRITE ATOMIC(16) (up to 7.3), which does no
  * more than WRITE(16).
  */
 static inline bool smq_cmd_allowed(u8 *cdb, bool write)
@@ -244,7 +249,7 @@ static __always_inline void smq_rq_set_data(struct request *rq, const struct smq
 }
 
 /*
- * The request flag that belongs to the tag and not to the present use of the request. 6.9 removed
+ * The request flag that belongs to the tag and not to the present use of the request. 6.8 removed
  * it.
  */
 #ifdef RQF_MQ_INFLIGHT
@@ -258,7 +263,7 @@ static __always_inline void smq_rq_set_data(struct request *rq, const struct smq
  * @rq: a request that is not counted yet, of a queue without an elevator
  *
  * If several queues share the tags, the request is counted for its queue. After the call a walk
- * over all tags finds the request. Since 6.9 the block layer counts a request when it allocates the
+ * over all tags finds the request. Since 6.8 the block layer counts a request when it allocates the
  * tag, and makes it visible to walks when it starts the request.
  */
 static __always_inline void smq_rq_has_tag(struct request *rq)

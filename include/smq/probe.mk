@@ -23,12 +23,14 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_HRTIMER_SETUP,linux/hrtimer.h,void hrtimer_setup) \
 	$(call smq-probe,SMQ_HAVE_WQ_PERCPU,linux/workqueue.h,WQ_PERCPU) \
 	$(call smq-probe,SMQ_HAVE_QC_STATUS,scsi/scsi_host.h,enum scsi_qc_status) \
+	$(call smq-probe,SMQ_HAVE_BVEC_OFFSET,linux/bvec.h,bi_offset) \
 	$(call smq-probe,SMQ_HAVE_TIMEOUT_ACTION,scsi/scsi_host.h,enum scsi_timeout_action) \
 	$(call smq-probe,SMQ_HAVE_SDEV_INIT,scsi/scsi_host.h,sdev_init) \
 	$(call smq-probe,SMQ_HAVE_PSEUDO_SDEV,scsi/scsi_device.h,scsi_device_is_pseudo_dev) \
 	$(call smq-probe,SMQ_HAVE_DEVICE_CONFIGURE,scsi/scsi_host.h,device_configure) \
 	$(call smq-probe,SMQ_HAVE_END_IO_BATCH,linux/blk-mq.h,const struct io_comp_batch) \
 	$(if $(wildcard $(srctree)/include/linux/io_uring/cmd.h),-DSMQ_HAVE_IO_URING_CMD_H) \
+	$(call smq-probe,SMQ_HAVE_URING_SQE,linux/io_uring.h,const struct io_uring_sqe *sqe) \
 	$(call smq-probe,SMQ_HAVE_URING_SQE,linux/io_uring/cmd.h,const struct io_uring_sqe *sqe) \
 	$(call smq-probe,SMQ_HAVE_URING_DONE32,linux/io_uring/cmd.h,io_uring_cmd_done32) \
 	$(call smq-probe,SMQ_HAVE_URING_GET_TASK,linux/io_uring/cmd.h,io_uring_cmd_get_task) \
@@ -46,6 +48,8 @@ subdir-ccflags-y += \
 	$(call smq-probe,SMQ_HAVE_NO_START_ON_RESUME,scsi/scsi_device.h,unsigned no_start_on_resume:1) \
 	$(call smq-probe,SMQ_HAVE_MANAGE_RESTART,scsi/scsi_device.h,unsigned manage_restart:1) \
 	$(call smq-probe,SMQ_HAVE_IS_ATA,scsi/scsi_device.h,unsigned is_ata:1) \
+	$(call smq-probe,SMQ_HAVE_BLK_OPEN,linux/blkdev.h,BLK_OPEN_READ) \
+	$(call smq-probe,SMQ_HAVE_BDEV_HANDLE,linux/blkdev.h,bdev_open_by_dev) \
 	$(call smq-probe,SMQ_HAVE_BDEV_FILE,linux/blkdev.h,bdev_file_open_by_dev) \
 	$(call smq-probe,SMQ_HAVE_LIMITS_UPDATE,linux/blkdev.h,queue_limits_commit_update) \
 	$(call smq-probe,SMQ_HAVE_LIMITS_PAD,linux/blkdev.h,lim->dma_pad_mask) \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Hides the differences of LIO's fabric interface between Linux 6.1 and 7.2. An addition to
+ * Hides the differences of LIO's fabric interface between Linux 6.1 and 7.3. An addition to
  * compat.h that only fabrics need.
  */
 #ifndef SMQ_TARGET_H

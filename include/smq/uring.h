@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Hides how io_uring's interface to drivers differs between Linux 6.1 and 7.2. */
+/* Hides how io_uring's interface to drivers differs between Linux 6.1 and 7.3. */
 #ifndef SMQ_URING_H
 #define SMQ_URING_H
 
@@ -17,7 +17,7 @@
 #define SMQ_URING_CMD_FLAGS	IORING_URING_CMD_FIXED
 #endif
 
-/* Since 6.6 struct io_uring_cmd points to the SQE; before, to the command data at the SQE's end. */
+/* Since 6.5 struct io_uring_cmd points to the SQE; before, to the command data at the SQE's end. */
 static inline const void *smq_uring_payload(const struct io_uring_cmd *ioucmd)
 {
 #ifdef SMQ_HAVE_URING_SQE

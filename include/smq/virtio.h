@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Hides the differences of the virtio bus between Linux 6.1 and 7.2. An addition to compat.h that
+ * Hides the differences of the virtio bus between Linux 6.1 and 7.3. An addition to compat.h that
  * only drivers of virtio devices need.
  */
 #ifndef SMQ_VIRTIO_BUS_H

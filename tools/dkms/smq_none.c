@@ -6,6 +6,6 @@
  */
 #include <linux/module.h>
 
-MODULE_DESCRIPTION("Empty: no smq for kernels without SCSI, before 6.1, 6.5 to 6.8, from 7.3 on");
+MODULE_DESCRIPTION("Empty: no smq for kernels without SCSI, before 6.1, from 7.4 on");
 MODULE_AUTHOR("smq developers");
 MODULE_LICENSE("GPL");
