@@ -6,6 +6,7 @@ kernel's package.
 tests/host/slow/test_dkms_chroot.py runs dkms itself.
 """
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,21 @@ TOP = Path(__file__).resolve().parents[2]
 NEEDS = ("SCSI", "CONFIGFS_FS", "PCI", "VIRTIO", "TARGET_CORE")
 RELEASE = "6.1.0-9-test"
 NONE = {("tools/dkms", "smq_none")}
+
+# Stands for a kernel's headers: the Makefile says for which compiler it is run and makes the modules,
+# or fails for those that have code if the file "broken" is there.
+KERNEL = """
+modules:
+\t@echo "compiler: CC=$(CC) LD=$(LD) LLVM=$(LLVM) release: $(KERNELRELEASE)"
+ifneq ($(notdir $(M)),dkms)
+\t@[ ! -e broken ] || { echo "main.c:1: error: no such thing"; exit 1; }
+\t@touch $(M)/Module.symvers
+\t@for module in %s; do touch $(M)/drivers/$$module.ko; done
+else
+\t@cd $(M) && for module in $(or $(SMQ_STUBS),smq_none); do \\
+\t\t[ $$module = smq_none ] || grep -q smq_none.c $$module.c && echo stub >$$module.ko; done
+endif
+"""
 LISTS = ("BUILT_MODULE_NAME", "BUILT_MODULE_LOCATION", "DEST_MODULE_LOCATION")
 
 # Reads dkms.conf as dkms 3.0.10 does: in a subshell that evaluates each element once more and
@@ -22,7 +38,7 @@ LISTS = ("BUILT_MODULE_NAME", "BUILT_MODULE_LOCATION", "DEST_MODULE_LOCATION")
 READ_CONF = r"""
 set -e
 shopt -s extglob
-for name in PACKAGE_NAME PACKAGE_VERSION AUTOINSTALL MAKE CLEAN \
+for name in PACKAGE_NAME PACKAGE_VERSION AUTOINSTALL MAKE CLEAN POST_BUILD \
     BUILT_MODULE_NAME BUILT_MODULE_LOCATION DEST_MODULE_LOCATION; do
     unset "$name"
     names+=("$name")
@@ -99,9 +115,10 @@ def test_listed_modules_are_those_that_make_builds(tmp_path, lacks):
     assert bool(want) == ("SCSI" not in lacks)
     # dkms does not accept an empty list.
     assert listed(conf) == (want or NONE)
-    folder = tmp_path / "dkms/smq/0.1.0" / ("build" if want else "build/tools/dkms")
-    symbols = f" && cp Module.symvers ../{RELEASE}.symvers" if want else ""
-    assert conf["MAKE"] == [f"make -C {tmp_path}/headers M={folder} modules{symbols}"]
+    paths = re.fullmatch(f"make -C {tmp_path}/dkms/smq/0.1.0/build/tools/dkms "
+                         f"KDIR={tmp_path}/headers RELEASE={RELEASE} MODULES=(.*)", *conf["MAKE"])
+    assert {tuple(path.rsplit("/", 1)) for path in paths[1].split(",") if path} == want
+    assert conf["POST_BUILD"] == ["tools/dkms/report"]
     assert conf["AUTOINSTALL"] == ["yes"]
     # dkms 3.0.10 runs "make clean" without a value; from 3.1.8 on it warns of any other value.
     assert conf["CLEAN"] == ["true"]
@@ -150,3 +167,74 @@ def test_after_the_build_the_built_modules_are_listed(tmp_path):
 def test_dkms_builds_for_supported_kernels_only(tmp_path, kernelver, builds):
     conf = read_conf(tmp_path, kernelver, configuration(tmp_path, NEEDS))
     assert listed(conf) == (built(tmp_path, NEEDS) if builds else NONE)
+
+
+class Dkms:
+    """dkms with folders of its own, the sources, and a kernel that stands for one whose
+    configuration has all options and says that clang has built it."""
+
+    def __init__(self, tree, release):
+        if not shutil.which("dkms", path="/usr/sbin:/usr/bin:/sbin:/bin"):
+            pytest.skip("no dkms: tools/deps install dkms")
+        self.tree, self.release = tree, release
+        self.kernel = tree / "kernel"
+        modules = " ".join(f"{folder.removeprefix('drivers/')}/{name}"
+                           for folder, name in built(tree, NEEDS))
+        (self.kernel / "include").mkdir(parents=True)
+        (self.kernel / "Makefile").write_text(KERNEL % modules, encoding="ascii")
+        (self.kernel / ".config").write_text("CONFIG_CC_IS_CLANG=y\nCONFIG_LD_IS_LLD=y\n" + "".join(
+            f"CONFIG_{name}=m\n" for name in NEEDS), encoding="ascii")
+        source = tree / "src/smq-0.1.0"
+        for name in ("drivers", "include", "tools/dkms"):
+            shutil.copytree(TOP / name, source / name)
+        for name in ("Kbuild", "dkms.conf"):
+            shutil.copy(TOP / name, source / name)
+        for name in ("dkms", f"install/{release}"):
+            (tree / name).mkdir(parents=True)
+
+    def run(self, action):
+        """Runs dkms. Returns what it prints, and the log of make."""
+        done = subprocess.run(
+            ["dkms", *action.split(), "-k", self.release, "-a", "x86_64", "--no-depmod",
+             "--kernelsourcedir", self.kernel, "--config", self.kernel / ".config",
+             "--dkmstree", self.tree / "dkms", "--sourcetree", self.tree / "src",
+             "--installtree", self.tree / "install"], text=True, check=False, timeout=120,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.tree,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(self.tree)})
+        log = self.tree / "dkms/smq/0.1.0" / self.release / "x86_64/log/make.log"
+        text = log.read_text(encoding="utf-8") if log.exists() else ""
+        assert done.returncode == 0, done.stdout + text
+        return done.stdout, text
+
+    def modules(self):
+        """The modules that dkms has built: {name: contents}."""
+        folder = self.tree / "dkms/smq/0.1.0" / self.release / "x86_64/module"
+        return {path.name.partition(".")[0]: path for path in folder.iterdir()}
+
+
+def test_dkms_passes_the_compiler_of_the_kernel(tmp_path):
+    """dkms appends it to the end of MAKE[0]: CC=clang LD=ld.lld, later versions LLVM=1."""
+    dkms = Dkms(tmp_path, "6.12.0-clang")
+    _, log = dkms.run("build smq/0.1.0")
+    assert re.search(r"^compiler: CC=clang LD=ld\.lld|^compiler: .*LLVM=1", log, re.M), log
+    assert "release: 6.12.0-clang\n" in log
+    assert set(dkms.modules()) == {name for _, name in built(tmp_path, NEEDS)}
+    assert (tmp_path / "dkms/smq/0.1.0/6.12.0-clang.symvers").exists()
+
+
+def test_modules_that_do_not_compile_do_not_fail_dkms(tmp_path):
+    """Otherwise the upgrade to that kernel would fail. The modules in their place say so."""
+    dkms = Dkms(tmp_path, "6.12.0-odd")
+    (dkms.kernel / "broken").touch()
+    said, log = dkms.run("build smq/0.1.0")
+    assert "error: no such thing" in log
+    assert "smq: the modules do not compile for 6.12.0-odd: in their place are some that " in said
+    assert set(dkms.modules()) == {name for _, name in built(tmp_path, NEEDS)}
+
+
+def test_a_kernel_newer_than_known_has_the_empty_module(tmp_path):
+    dkms = Dkms(tmp_path, "7.9.0-next")
+    (dkms.kernel / "broken").touch()
+    said, _ = dkms.run("build smq/0.1.0")
+    assert "smq: no modules for 7.9.0-next" in said
+    assert set(dkms.modules()) == {"smq_none"}
