@@ -7,15 +7,14 @@
 #
 # shellcheck disable=SC2154 # tools/kernels sets cache, suites and top
 
+# shellcheck source=tools/kernel-make.bash
+. "$top/tools/kernel-make.bash"
+
 uml_source=linux-source-7.2
 uml_suites=${suites[7.2]}
 uml_parts=$top/tools/umlkernel
 # The approximate number of objects of each flavour, for the progress display.
 declare -A uml_objects=([perf]=805 [sanitize]=828)
-
-uml_say() {
-	[[ -t 2 ]] && printf '\r\033[K%s' "$*" >&2 || printf '%s\n' "$*" >&2
-}
 
 # Prints a checksum of everything from which a flavour is built, except the kernel's source.
 uml_recipe() {
@@ -80,31 +79,6 @@ uml_configure() {
 	done <"$dir/wanted"
 }
 
-# Runs make for flavour $1 in folder $2, at a low priority, and shows the progress.
-uml_make() {
-	local flavour=$1 dir=$2 pid status=0 count started=$SECONDS spoke=$SECONDS pause=30
-	shift 2
-	[[ ! -t 2 ]] || pause=2
-	(
-		unset MAKEFLAGS MFLAGS MAKELEVEL
-		exec nice make -C "$dir/build" ARCH=um -j "${JOBS:-$(nproc)}" "$@"
-	) >>"$dir/log" 2>&1 </dev/null &
-	pid=$!
-	# shellcheck disable=SC2064 # expand $pid now, because it is local
-	trap "kill $pid 2>/dev/null" EXIT
-	while kill -0 "$pid" 2>/dev/null; do
-		sleep 1
-		((SECONDS - spoke >= pause)) || continue
-		spoke=$SECONDS
-		count=$(grep -cE '^  (CC|AS|LD) ' "$dir/log" || true)
-		uml_say "uml-$flavour: $count of about ${uml_objects[$flavour]} objects, $((SECONDS - started)) s"
-	done
-	wait "$pid" || status=$?
-	trap - EXIT
-	[[ ! -t 2 ]] || printf '\r\033[K' >&2
-	((status == 0)) || { tail -n 30 "$dir/log" >&2; die "uml-$flavour does not build, see $dir/log"; }
-}
-
 # Removes everything that a build of modules does not need. Keeps headers and makefiles of the
 # source, and no objects of the build.
 uml_prune() {
@@ -122,18 +96,8 @@ uml_prune() {
 		esac
 	done
 	find "$dir/source/arch" -type f -name '*.[cS]' -delete
-	find "$dir/build" -type f ! -path "$dir/build/scripts/*" \
-		\( -name '*.o' -o -name '*.ko' -o -name '*.a' -o -name '.*.cmd' -o -name '*.mod.c' \
-		-o -name vmlinux \) ! -name module-common.o -delete
-}
-
-# Checks that the programs for the build are installed.
-uml_need() {
-	local tool
-	for tool in make gcc flex bison bc patch depmod; do
-		PATH=$PATH:/usr/sbin:/sbin command -v "$tool" >/dev/null ||
-			die "$tool is not installed; as root: $("$top/tools/deps" line build uml)"
-	done
+	rm -f -- "$dir/build/vmlinux"
+	kernel_prune "$dir"
 }
 
 uml_prepare() {
@@ -144,7 +108,7 @@ uml_prepare() {
 		say "$name: $release is ready"
 		return
 	fi
-	uml_need
+	kernel_need
 	deb=$(uml_fetch)
 	dir=$cache/$name-$(cksum <<<"$recipe ${deb##*/}" | cut -d ' ' -f 1)
 	if grep -qsx "IMAGE=$dir/build/linux" "$cache/$name/settings"; then
@@ -160,9 +124,10 @@ uml_prepare() {
 	: >"$dir/log"
 	uml_configure "$flavour" "$dir"
 	say "$name: building, which takes some minutes"
-	uml_make "$flavour" "$dir" all
+	kernel_make "$name" "$dir" "${uml_objects[$flavour]}" ARCH=um all
 	release=$(make -s -C "$dir/build" ARCH=um kernelrelease)
-	uml_make "$flavour" "$dir" INSTALL_MOD_PATH="$dir/root" INSTALL_MOD_STRIP=1 modules_install
+	kernel_make "$name" "$dir" "${uml_objects[$flavour]}" ARCH=um INSTALL_MOD_PATH="$dir/root" \
+		INSTALL_MOD_STRIP=1 modules_install
 	touch "$dir/pruned"
 	uml_prune "$dir"
 
