@@ -73,6 +73,10 @@ static __always_inline void smq_prepare_cmd(struct scsi_cmnd *scmd, struct scsi_
 	scmd->extra_len = 0;
 	scmd->host_scribble = NULL;
 	scmd->result = 0;
+#ifdef SMQ_PREPARE_CLEARS
+	if (!sdev->host->hostt->init_cmd_priv)
+		memset(scmd + 1, 0, sdev->host->hostt->cmd_size);
+#endif
 	rq->__data_len = length;
 	rq->rq_flags |= RQF_DONTPREP;
 }

@@ -18,7 +18,14 @@ smq-backports = $(filter CONFIG_SUSE_%,$(.VARIABLES)) \
 		$(objtree)/include/generated/uapi/linux/version.h) \
 	$(shell grep -sE 'uek|amzn' $(objtree)/include/generated/utsrelease.h)
 
-subdir-ccflags-y += \
+# For kernels whose mid-layer clears the LLD's part of a command when it prepares the command: one
+# that smq prepares would keep what the last one left. 6.14, and stable kernels since early in 2025,
+# clear it when they dispatch the command. No header shows that; the numbers are not too low.
+smq-prepare-clears = $(shell sub=$(or $(SUBLEVEL),0); case $(VERSION).$(PATCHLEVEL) in \
+	(6.1) [ $$sub -lt 130 ] ;; (6.6) [ $$sub -lt 90 ] ;; (6.12) [ $$sub -lt 30 ] ;; \
+	(6.[2-9] | 6.1[013]) ;; (*) false ;; esac && echo -DSMQ_PREPARE_CLEARS)
+
+subdir-ccflags-y += $(smq-prepare-clears) \
 	$(if $(wildcard $(srctree)/include/linux/unaligned.h),-DSMQ_HAVE_LINUX_UNALIGNED) \
 	$(call smq-probe,SMQ_HAVE_HRTIMER_SETUP,linux/hrtimer.h,void hrtimer_setup) \
 	$(call smq-probe,SMQ_HAVE_WQ_PERCPU,linux/workqueue.h,WQ_PERCPU) \

@@ -205,6 +205,32 @@ DEBIAN = {
 }
 
 
+def flags_of(folder, kernel, files):
+    """The flags that probe.mk gives for a kernel such as 6.1.130 with these header files."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    (folder / "Makefile").write_text(
+        f"include {CONFIG}\ninclude {TOP}/include/smq/probe.mk\n"
+        "none:\n\t@echo $(subdir-ccflags-y)\n")
+    words = zip(("VERSION", "PATCHLEVEL", "SUBLEVEL"), kernel.split("."))
+    done = subprocess.run(
+        ["make", "-s", "-C", folder, *(f"{name}={value}" for name, value in words), "srctree=.",
+         "objtree=.", "none"], capture_output=True, text=True, check=True, timeout=LIMIT)
+    assert not done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("kernel, clears", [
+    ("6.1.129", True), ("6.1.130", False), ("6.2.16", True), ("6.6.17", True), ("6.6.118", False),
+    ("6.8.1", True), ("6.10.9", True), ("6.11.0", True), ("6.12.10", True), ("6.12.95", False),
+    ("6.13.0", True), ("6.14.0", False), ("6.18.35", False), ("7.3.4", False),
+])
+def test_what_smq_prepares_is_cleared_where_the_mid_layer_does_not(tmp_path, kernel, clears):
+    assert ("-DSMQ_PREPARE_CLEARS" in flags_of(tmp_path, kernel, DEBIAN)) == clears
+
+
 @pytest.mark.parametrize("kernel, differs, checked", [
     ("6.1", {}, True),
     ("6.12", {}, True),
@@ -223,16 +249,5 @@ DEBIAN = {
 ])
 def test_only_checked_kernels_get_an_own_queue(tmp_path, kernel, differs, checked):
     """Some distributions put parts of later kernels into theirs, and keep the number."""
-    for name, text in (DEBIAN | differs).items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n")
-    (tmp_path / "Makefile").write_text(
-        f"include {CONFIG}\ninclude {TOP}/include/smq/probe.mk\n"
-        "none:\n\t@echo $(subdir-ccflags-y)\n")
-    major, minor = kernel.split(".")
-    done = subprocess.run(
-        ["make", "-s", "-C", tmp_path, f"VERSION={major}", f"PATCHLEVEL={minor}", "srctree=.",
-         "objtree=.", "none"], capture_output=True, text=True, check=True, timeout=LIMIT)
-    flags = done.stdout.split()
+    flags = flags_of(tmp_path, f"{kernel}.200", DEBIAN | differs)
     assert ("-DSMQ_CAN_OWN=1" in flags, "-DSMQ_CAN_PREPARE=1" in flags) == (checked, checked)
