@@ -5,7 +5,7 @@
 RUNNING := /lib/modules/$(shell uname -r)/build
 NEWEST  := $(lastword $(shell ls -d /lib/modules/*/build 2>/dev/null | sort -V))
 KDIR    ?= $(if $(wildcard $(RUNNING)/.),$(RUNNING),$(NEWEST))
-KERNELS ?= 6.1 6.12 7.2
+KERNELS ?= 6.1 6.12 7.2 7.3
 JOBS    ?= $(shell nproc)
 export JOBS
 include tools/install.mk

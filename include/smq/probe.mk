@@ -68,6 +68,6 @@ subdir-ccflags-y += $(smq-prepare-clears) \
 	$(call smq-probe,SMQ_HAVE_TARGET_COMPL_TYPE,target/target_core_fabric.h,default_compl_type) \
 	$(if $(wildcard $(srctree)/include/linux/blk-mq-virtio.h),-DSMQ_HAVE_BLK_MQ_VIRTIO) \
 	$(if $(filter 6.1,$(VERSION).$(PATCHLEVEL)),-DSMQ_HAVE_PASSTHROUGH_STATS) \
-	$(if $(filter 6.1 6.12 7.2,$(if $(strip $(smq-backports)),,$(VERSION).$(PATCHLEVEL))), \
+	$(if $(filter 6.1 6.12 7.2 7.3,$(if $(strip $(smq-backports)),,$(VERSION).$(PATCHLEVEL))), \
 		$(call smq-probe,SMQ_CAN_OWN=1,linux/blk-mq.h,struct sbitmap_queue bitmap_tags) \
 		$(call smq-probe,SMQ_CAN_PREPARE=1,scsi/scsi_cmnd.h,struct delayed_work abort_work))

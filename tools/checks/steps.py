@@ -10,7 +10,7 @@ from testvm import needs
 
 from .result import read_times
 
-KERNELS = ("6.1", "6.12", "7.2")
+KERNELS = ("6.1", "6.12", "7.2", "7.3")
 FULL = "6.1"        # the kernel on which all tests run
 TIMES = "tests/times.json"
 UML, SANITIZE = "uml-perf", "uml-sanitize"
