@@ -248,7 +248,7 @@ bool smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 don
 	} else {
 		bounds.most = clamp(bounds.most, 1U, max(READ_ONCE(depth->depth), 1U));
 		bounds.least = clamp(bounds.least, 1U, bounds.most);
-		smq_learn_step(&depth->learn, &bounds, done, now);
+		smq_learn_step(&depth->learn, &bounds, done, atomic_read(&depth->inflight), now);
 		limit = depth->learn.limit;
 	}
 	/* smq_depth_put(), which follows, orders this before its look for waiting commands. */

@@ -103,8 +103,10 @@ static inline void smq_depth_put(struct smq_depth *depth)
 
 	if (unlikely(smq_depth_has_waiting(depth)))
 		smq_hold_kick(&depth->wait);
-	else if (left < (int)READ_ONCE(depth->learn.depth) && !READ_ONCE(depth->learn.spare))
-		WRITE_ONCE(depth->learn.spare, left < (int)READ_ONCE(depth->limit));
+	else if (left < (int)READ_ONCE(depth->learn.depth) &&
+		 READ_ONCE(depth->learn.spare) < (left ? SMQ_LEARN_SPARE : SMQ_LEARN_EMPTY) &&
+		 left < (int)READ_ONCE(depth->limit))
+		WRITE_ONCE(depth->learn.spare, left ? SMQ_LEARN_SPARE : SMQ_LEARN_EMPTY);
 }
 
 /* Notes that a command had to wait for room. Context: any. */

@@ -14,6 +14,12 @@
  * with another depth, then with the learned one again. A try of another depth costs throughput if
  * that depth is too small, so such tries are rare. The learned depth is a little more than N, so
  * that the device has work while a completed command makes room for the next one.
+ *
+ * That takes too long if N falls, and it finds nothing out while the device has fewer commands than
+ * the depth. By Little's law, the time for which a command is in the device is the number of
+ * commands in it divided by the rate. If that is long, and much longer than what a lone command
+ * takes, then commands wait for each other in the device, and so would an urgent one: the depth is
+ * searched again, from one command on.
  */
 #ifndef SMQ_CORE_DEPTH_CHOICE_H
 #define SMQ_CORE_DEPTH_CHOICE_H
@@ -57,19 +63,43 @@
 /* Windows get longer if rates of the same depth differ by more than this; the first guess. */
 #define SMQ_LEARN_VARIES	10U
 #define SMQ_LEARN_VARY_FIRST	40U
+/* Sectors count, rather than commands, if their rate does not differ by this much more. */
+#define SMQ_LEARN_ALIKE		4U
 /* The learned depth is 19/16 of bandwidth times latency. */
 #define SMQ_LEARN_PARTS		16U
 #define SMQ_LEARN_PARTS_TAKEN	19U
 
-/* Windows until a larger depth is tried; until a smaller one is tried, at first and at most. */
+/*
+ * A device is slow if a command is in it for longer than this, and for longer than a lone command
+ * by this factor. The search begins again if a slow device completes fewer commands by a factor.
+ */
+#define SMQ_LEARN_SLOW_NS	100000000ULL
+#define SMQ_LEARN_QUEUES	2U
+#define SMQ_LEARN_FELL		3U
+/* How often a slow device may have too few commands until the search begins again, at most. */
+#define SMQ_LEARN_SEARCH_MOST	64U
+
+/* Windows until a larger depth is tried, at first, and at most if a lone command takes long. */
 #define SMQ_LEARN_UP		4U
+#define SMQ_LEARN_UP_MOST	32U
+/* Windows until a smaller one is tried, at first and at most. */
 #define SMQ_LEARN_DOWN		32U
 #define SMQ_LEARN_DOWN_MOST	128U
-/* Below this depth there is nothing to win, from this one on it is halved rather than reduced. */
+/*
+ * Below this depth there is nothing to win unless the device is slow, from this one on it is halved
+ * rather than reduced.
+ */
 #define SMQ_LEARN_SMALL		2U
 #define SMQ_LEARN_LARGE		8U
 /* After this many windows for which there were not enough commands, the depth grows. */
 #define SMQ_LEARN_CUT_SHORT	3U
+
+/* Whether the device had too few commands, or none. */
+enum smq_learn_spare {
+	SMQ_LEARN_FULL,
+	SMQ_LEARN_SPARE,
+	SMQ_LEARN_EMPTY,
+};
 
 /* Which depth the present window measures. */
 enum smq_learn_stage {
@@ -119,7 +149,8 @@ struct smq_learn_bounds {
  * @limit: how many commands the device may have now
  * @depth: the learned depth; @limit differs while another one is tried
  * @due: when smq_learn_step() is to be called, as a number of completed commands
- * @spare: the device had too few commands since the last call; written without a lock
+ * @spare: whether the device had too few commands since the last call, enum smq_learn_spare;
+ *	written without a lock
  * @lacked: a command had to wait since the last call; written without a lock
  * @try: the depth that is tried
  * @need: the depth that followed from the last try that was better
@@ -127,10 +158,17 @@ struct smq_learn_bounds {
  * @part: the present part of the window
  * @doubling: the depth is still being doubled
  * @halving: the last smaller depth was as good
- * @slow: the last window took so long that windows must not get longer
+ * @slow: commands wait in the device, and for long
+ * @lengthy: the last window took so long that windows must not get longer
+ * @alone: how long a command takes if the device has no other, in ns; 0: not known
+ * @had: how many commands the device had when a window was cut short
+ * @searched: the depth before it was searched again
+ * @search_in: windows with spare room until a slow device's depth is searched again
+ * @search_pause: the same, after the next search that is in vain
  * @cut_short: windows for which there were too few commands since a larger depth was tried
  * @votes: tries of a larger depth that were better, but not by much
  * @up_in: windows until a larger depth is tried
+ * @up_pause: windows after the next such try
  * @down_in: windows until a smaller depth is tried
  * @down_pause: windows after the next such try that is in vain
  * @shift: windows are 2^@shift times as long as the shortest
@@ -149,7 +187,7 @@ struct smq_learn {
 	unsigned int limit;
 	unsigned int depth;
 	unsigned int due;
-	bool spare;
+	unsigned char spare;
 	bool lacked;
 	unsigned int try;
 	unsigned int need;
@@ -158,9 +196,16 @@ struct smq_learn {
 	bool doubling;
 	bool halving;
 	bool slow;
+	bool lengthy;
+	unsigned long long alone;
+	unsigned int had;
+	unsigned int searched;
+	unsigned int search_in;
+	unsigned int search_pause;
 	unsigned int cut_short;
 	unsigned int votes;
 	unsigned int up_in;
+	unsigned int up_pause;
 	unsigned int down_in;
 	unsigned int down_pause;
 	unsigned int shift;
@@ -187,8 +232,8 @@ static inline unsigned int smq_learn_cmds(unsigned long long done)
  */
 static inline void smq_learn_left(struct smq_learn *l, unsigned int inflight)
 {
-	if (inflight < l->limit && inflight < l->depth)
-		l->spare = true;
+	if (inflight < l->limit && inflight < l->depth && l->spare != SMQ_LEARN_EMPTY)
+		l->spare = inflight ? SMQ_LEARN_SPARE : SMQ_LEARN_EMPTY;
 }
 
 /* Whether smq_learn_step() is to be called. @done: commands and sectors completed so far. */
@@ -211,7 +256,10 @@ static inline void smq_learn_init(struct smq_learn *l, const struct smq_learn_bo
 {
 	*l = (struct smq_learn){
 		.doubling = true,
+		.search_in = 1,
+		.search_pause = 1,
 		.up_in = 1,
+		.up_pause = SMQ_LEARN_UP,
 		.down_in = SMQ_LEARN_DOWN,
 		.down_pause = SMQ_LEARN_DOWN,
 		.vary_cmds = SMQ_LEARN_VARY_FIRST,
@@ -239,7 +287,7 @@ static inline unsigned int smq_learn_gain(const struct smq_learn *l,
 
 	if (l->doubling)
 		return cmds > sectors ? cmds : sectors;
-	return l->vary_sectors < l->vary_cmds ? sectors : cmds;
+	return l->vary_sectors <= l->vary_cmds + SMQ_LEARN_ALIKE ? sectors : cmds;
 }
 
 static inline unsigned int smq_learn_varies(const struct smq_learn *l)
@@ -261,7 +309,7 @@ static inline void smq_learn_note(struct smq_learn *l, const struct smq_learn_ra
 		smq_learn_vary(&l->vary_cmds, smq_learn_ratio(rate->cmds, l->rate.cmds));
 		smq_learn_vary(&l->vary_sectors, smq_learn_ratio(rate->sectors, l->rate.sectors));
 		if (smq_learn_varies(l) > SMQ_LEARN_VARIES) {
-			if (!l->slow && l->shift < SMQ_LEARN_SHIFT)
+			if (!l->lengthy && l->shift < SMQ_LEARN_SHIFT)
 				l->shift++;
 		} else if (smq_learn_varies(l) < SMQ_LEARN_VARIES / 2 && l->shift) {
 			l->shift--;
@@ -279,19 +327,44 @@ static inline unsigned int smq_learn_need(unsigned int low, unsigned int gain, b
 		(round_up ? one - 1 : one / 2)) / one;
 }
 
+/* The depth has changed: the pauses are short again. */
+static inline void smq_learn_changed(struct smq_learn *l)
+{
+	l->up_pause = SMQ_LEARN_UP;
+	l->down_pause = SMQ_LEARN_DOWN;
+	l->down_in = l->down_pause;
+}
+
+/* A larger depth is not better: the search, if this was one, has ended. */
+static inline void smq_learn_enough(struct smq_learn *l)
+{
+	if (!l->doubling)
+		return;
+	l->doubling = false;
+	smq_learn_changed(l);
+	if (l->depth < l->searched - l->searched / 4)
+		l->search_pause = 1;
+	else if (l->search_pause < SMQ_LEARN_SEARCH_MOST)
+		l->search_pause *= 2;
+	l->search_in = l->search_pause;
+}
+
 /* A larger depth was tried: the rate was larger by @gain. */
 static inline void smq_learn_judge_up(struct smq_learn *l, unsigned int gain)
 {
 	unsigned int need = smq_learn_need(l->depth, gain, true);
 
 	l->cut_short = 0;
-	l->up_in = SMQ_LEARN_UP;
 	if (gain < SMQ_LEARN_UNIT + SMQ_LEARN_MORE + 2 * smq_learn_varies(l)) {
 		/* The last step of doubling found a need that may be larger than its depth. */
 		if (l->doubling && l->depth < l->need)
 			l->depth = l->need;
-		l->doubling = false;
+		smq_learn_enough(l);
 		l->votes = 0;
+		if (l->alone > SMQ_LEARN_SLOW_NS && gain < SMQ_LEARN_UNIT + SMQ_LEARN_MORE &&
+		    l->up_pause < SMQ_LEARN_UP_MOST)
+			l->up_pause *= 2;
+		l->up_in = l->up_pause;
 		return;
 	}
 	/* The next window tries again. */
@@ -299,11 +372,11 @@ static inline void smq_learn_judge_up(struct smq_learn *l, unsigned int gain)
 	if (!l->doubling && gain < SMQ_LEARN_UNIT + SMQ_LEARN_MUCH_MORE && !l->votes++)
 		return;
 	l->votes = 0;
-	l->down_pause = SMQ_LEARN_DOWN;
-	l->down_in = SMQ_LEARN_DOWN;
-	l->doubling = l->doubling && need >= l->try;
+	smq_learn_changed(l);
 	l->need = need;
 	l->depth = need < l->try ? need : l->try;
+	if (need < l->try)
+		smq_learn_enough(l);
 }
 
 /* A smaller depth was tried: the rate of the learned one is larger by @gain. */
@@ -316,9 +389,10 @@ static inline void smq_learn_judge_down(struct smq_learn *l, unsigned int gain)
 		need = l->try;
 	if (need < l->depth) {
 		l->depth = need;
-		l->down_pause = SMQ_LEARN_DOWN;
-		l->down_in = l->halving ? 1 : SMQ_LEARN_DOWN;
-		l->up_in = SMQ_LEARN_UP;
+		smq_learn_changed(l);
+		if (l->halving)
+			l->down_in = 1;
+		l->up_in = l->up_pause;
 		return;
 	}
 	l->down_in = l->down_pause;
@@ -358,7 +432,7 @@ static inline unsigned int smq_learn_larger(const struct smq_learn *l)
 static inline unsigned int smq_learn_smaller(const struct smq_learn *l)
 {
 	if (l->depth <= SMQ_LEARN_SMALL)
-		return l->depth;
+		return l->slow ? 1 : l->depth;
 	if (l->halving && l->depth > SMQ_LEARN_LARGE)
 		return l->depth / 2;
 	return l->depth - (l->depth + 3) / 4;
@@ -375,8 +449,9 @@ static inline void smq_learn_next(struct smq_learn *l, const struct smq_learn_bo
 		l->down_in--;
 	if (!l->up_in) {
 		to = smq_learn_within(bounds, smq_learn_larger(l));
-		l->up_in = SMQ_LEARN_UP;
-		l->doubling = l->doubling && to != l->depth;
+		l->up_in = l->up_pause;
+		if (to == l->depth)
+			smq_learn_enough(l);
 	} else if (!l->down_in) {
 		to = smq_learn_within(bounds, smq_learn_smaller(l));
 		l->down_in = l->down_pause;
@@ -458,66 +533,147 @@ static inline void smq_learn_body(struct smq_learn *l, unsigned long long done,
 
 /* Changes the limit, and waits until the commands that were issued before have ended. */
 static inline void smq_learn_settle(struct smq_learn *l, unsigned int limit,
-				    unsigned long long done)
+				    unsigned long long done, unsigned long long now)
 {
 	l->part = SMQ_LEARN_SETTLE;
+	l->from = done;
+	l->epoch = now;
 	l->due = smq_learn_cmds(done) + (l->limit > limit ? l->limit : limit);
 	l->limit = limit;
 }
 
 /*
- * The device had too few commands: the window is worth nothing. If commands often wait, but never
- * for long enough to try a larger depth, the depth grows, because nothing else would find out that
- * it is too small.
+ * Begins to search the depth again, because the one that was learned before is too large now, or
+ * may be.
+ */
+static inline void smq_learn_search(struct smq_learn *l, const struct smq_learn_bounds *bounds)
+{
+	l->searched = l->depth;
+	l->depth = smq_learn_within(bounds, 1);
+	l->need = 0;
+	l->doubling = true;
+	l->halving = false;
+	l->stage = SMQ_LEARN_BEFORE;
+	l->rate.cmds = 0;
+	l->up_in = 1;
+}
+
+/* Whether commands wait for each other in a device that has @had in the mean. */
+static inline bool smq_learn_queues(const struct smq_learn *l, unsigned int had,
+				    unsigned long long cmds, unsigned long long ns)
+{
+	return ns * had > SMQ_LEARN_QUEUES * cmds * l->alone;
+}
+
+/* Whether they also are in it for long. */
+static inline bool smq_learn_is_slow(const struct smq_learn *l, unsigned int had,
+				     unsigned long long cmds, unsigned long long ns)
+{
+	return ns * had > cmds * SMQ_LEARN_SLOW_NS && smq_learn_queues(l, had, cmds, ns);
+}
+
+/*
+ * The device had fewer commands than the depth, but some all the time. If it is slow nevertheless,
+ * the depth may be too large, and nothing else would find that out.
+ */
+static inline void smq_learn_spared(struct smq_learn *l, const struct smq_learn_bounds *bounds,
+				    unsigned int had, unsigned int cmds, unsigned long long ns)
+{
+	l->slow = smq_learn_is_slow(l, had, cmds, ns);
+	if (!l->slow)
+		return;
+	smq_learn_enough(l);
+	if (l->depth > bounds->least && !--l->search_in)
+		smq_learn_search(l, bounds);
+}
+
+/*
+ * The device had too few commands: the window's rate is worth nothing. If commands often wait, but
+ * never for long enough to try a larger depth, the depth grows, because nothing else would find out
+ * that it is too small; but not if they wait in the device too.
  */
 static inline void smq_learn_cut(struct smq_learn *l, const struct smq_learn_bounds *bounds,
-				 unsigned long long done)
+				 unsigned long long done, unsigned int inflight,
+				 unsigned long long now)
 {
-	if (l->lacked && ++l->cut_short == SMQ_LEARN_CUT_SHORT) {
+	unsigned int had = inflight < l->had ? inflight : l->had;
+	unsigned int cmds = smq_learn_cmds(done - l->from);
+	unsigned long long ns = now - l->epoch;
+
+	if (l->spare == SMQ_LEARN_SPARE)
+		smq_learn_spared(l, bounds, had, cmds, ns);
+	if (l->alone ? smq_learn_queues(l, had, cmds, ns) : l->slow)
+		l->cut_short = 0;
+	else if (l->lacked && ++l->cut_short == SMQ_LEARN_CUT_SHORT) {
 		l->cut_short = 0;
 		l->depth = smq_learn_larger(l);
 		l->down_in = 1;
 	}
-	l->spare = false;
+	l->spare = SMQ_LEARN_FULL;
 	l->lacked = false;
 	l->stage = SMQ_LEARN_BEFORE;
 	l->rate.cmds = 0;
+	l->up_pause = SMQ_LEARN_UP;
+	if (l->up_in > l->up_pause)
+		l->up_in = l->up_pause;
+	l->had = inflight;
 	l->depth = smq_learn_within(bounds, l->depth);
-	smq_learn_settle(l, l->depth, done);
+	smq_learn_settle(l, l->depth, done, now);
+}
+
+/*
+ * The learned depth was searched for a faster device or for smaller commands, or it is not known
+ * whether one command is enough for a slow device.
+ */
+static inline bool smq_learn_is_outdated(const struct smq_learn *l,
+					 const struct smq_learn_rate *now)
+{
+	if (!l->slow || l->doubling || l->stage == SMQ_LEARN_TRY)
+		return false;
+	return now->cmds * SMQ_LEARN_FELL < l->rate.cmds ||
+	       (!l->searched && l->depth <= SMQ_LEARN_LARGE);
 }
 
 static inline void smq_learn_over(struct smq_learn *l, const struct smq_learn_bounds *bounds,
 				  unsigned long long done, unsigned long long now)
 {
-	unsigned long long us = div64_u64(l->marks.ns - l->begin.ns, 1000);
+	unsigned long long ns = l->marks.ns - l->begin.ns, us = div64_u64(ns, 1000);
+	unsigned long long cmds = l->marks.cmds - l->begin.cmds;
 	struct smq_learn_rate rate;
 	unsigned int limit;
 
-	l->slow = now - l->began > SMQ_LEARN_LONG_NS;
-	rate.cmds = div64_u64((l->marks.cmds - l->begin.cmds) << 30, us ? us : 1);
+	l->lengthy = now - l->began > SMQ_LEARN_LONG_NS;
+	rate.cmds = div64_u64(cmds << 30, us ? us : 1);
 	rate.sectors = div64_u64((l->marks.sectors - l->begin.sectors) << 26, us ? us : 1);
-	smq_learn_window(l, bounds, &rate);
+	if (l->limit == 1)
+		l->alone = div64_u64(ns, cmds);
+	l->slow = smq_learn_is_slow(l, l->limit, cmds, ns);
+	if (smq_learn_is_outdated(l, &rate))
+		smq_learn_search(l, bounds);
+	else
+		smq_learn_window(l, bounds, &rate);
 	l->lacked = false;
 	l->depth = smq_learn_within(bounds, l->depth);
 	limit = smq_learn_within(bounds, l->stage == SMQ_LEARN_TRY ? l->try : l->depth);
 	/* Settle now and then in any case, so that no sum overflows. */
 	if (limit != l->limit || l->marks.of != smq_learn_nr_marks(l) ||
 	    (unsigned int)(done - l->from) >= SMQ_LEARN_MOST_SECTORS)
-		smq_learn_settle(l, limit, done);
+		smq_learn_settle(l, limit, done, now);
 	else
 		/* The end of this window is the begin of the next one. */
 		smq_learn_body(l, done, now);
 }
 
 /*
- * Called when smq_learn_is_due(). @done: commands and sectors completed so far; @now: in ns.
- * May change @limit.
+ * Called when smq_learn_is_due(). @done: commands and sectors completed so far; @inflight: commands
+ * that the device has, with the one that has just completed; @now: in ns. May change @limit.
  */
 static inline void smq_learn_step(struct smq_learn *l, const struct smq_learn_bounds *bounds,
-				  unsigned long long done, unsigned long long now)
+				  unsigned long long done, unsigned int inflight,
+				  unsigned long long now)
 {
 	if (l->spare) {
-		smq_learn_cut(l, bounds, done);
+		smq_learn_cut(l, bounds, done, inflight, now);
 		return;
 	}
 	switch (l->part) {

@@ -5,7 +5,7 @@
  * decisions. Run by test_depth_sim.py.
  *
  * depth_sim many SEED NR	NR random devices; prints the worst ones and how many are bad
- * depth_sim one NAME=VALUE...	one device: a field of struct device, seconds=, queued=, pause=
+ * depth_sim one NAME=VALUE...	one device: a field of struct device or struct load
  *
  * The model: a link transfers the commands' bytes one after the other, and then each command takes
  * a time of its own in one of the lanes.
@@ -22,6 +22,7 @@
 #define LANES	256
 #define SECOND	1e9
 #define SECTOR	512
+#define SAVES_KEPT	100000
 
 typedef unsigned long long u64;
 
@@ -33,19 +34,26 @@ typedef unsigned long long u64;
  * @turn_ns: from a completion until the next command reaches the device
  * @depth: commands that the device takes
  * @swing_s: the speed halves and doubles every so many seconds; 0: never
+ * @change_s: after so many seconds @lane_ns and @byte_ns become the next two; 0: never
  */
 struct device {
 	double lanes, lane_ns, jitter, byte_ns, least, most, turn_ns, depth, swing_s;
+	double change_s, then_lane_ns, then_byte_ns;
 };
 
 /*
  * @queued: how many commands are queued at a time
  * @pause: if it is not 0: when all have ended, as many are queued again after this time, in s;
  *	otherwise each command is replaced as soon as it has ended
+ * @think: the mean time until it is replaced, in s
+ * @group: so many are replaced together
+ * @more_s, @more: after so many seconds so many more are queued; 0: never
+ * @chain: a file is saved, again and again, by so many commands of a page, 0.2 ms after each other,
+ *	which go before the others; 10 ms later the next time
  * @seconds, @judged: end of the simulation; what comes before @judged does not count
  */
 struct load {
-	double queued, pause, seconds, judged;
+	double queued, pause, think, group, more_s, more, chain, seconds, judged;
 };
 
 /*
@@ -53,17 +61,23 @@ struct load {
  * @low, @high: the learned depth, from @judged on
  * @limit_low, @limit_high: the same with the tries
  * @wait: the longest time from queueing to completion, in s
+ * @depth: the mean of the learned depth, over time
+ * @save: the median time to save a file, in ms
+ * @late: when the learned depth was last above 3, in s
  */
 struct result {
-	double cmds, bytes, all_cmds, low, high, limit_low, limit_high, wait, steps;
+	double cmds, bytes, all_cmds, low, high, limit_low, limit_high, wait, steps, depth, save,
+	       late;
 };
 
+/* A command ends, or another one comes. */
 struct event {
 	double at, came;
 	unsigned int sectors;
+	enum { ENDS, SAVED, COMES, SAVES } what;
 };
 
-static struct event heap[QUEUED + 1];
+static struct event heap[2 * QUEUED + 2];
 static unsigned int nr_events;
 static u64 state;
 
@@ -124,21 +138,25 @@ static struct event next_event(void)
 /* What the device is busy with. */
 static double link_free, lane_free[LANES];	/* LANES lanes are as good as any number */
 
-/* Gives a command to the device. */
-static void issue(const struct device *d, double now, double came)
+/* Gives a command to the device. @saves: of a page, which saves a file. */
+static void issue(const struct device *d, double now, double came, bool saves)
 {
 	bool halved = d->swing_s && (u64)(now / (d->swing_s * SECOND)) & 1;
+	bool changed = d->change_s && now >= d->change_s * SECOND;
+	double lane_ns = changed ? d->then_lane_ns : d->lane_ns;
+	double byte_ns = changed ? d->then_byte_ns : d->byte_ns;
 	double speed = halved ? 0.5 : 1, at = now ? now + d->turn_ns : 0;
-	struct event new = { .came = came };
+	struct event new = { .came = came, .what = saves ? SAVED : ENDS };
 	unsigned int lane = 0, i;
 
-	new.sectors = d->least + number() % (unsigned int)(d->most - d->least + 1);
-	if (d->byte_ns) {
-		link_free = fmax(link_free, at) + new.sectors * SECTOR * d->byte_ns / speed;
+	new.sectors = saves ? 8 :
+		      d->least + number() % (unsigned int)(d->most - d->least + 1);
+	if (byte_ns) {
+		link_free = fmax(link_free, at) + new.sectors * SECTOR * byte_ns / speed;
 		at = link_free;
 		speed = 1;
 	}
-	new.at = at + d->lane_ns * (1 + d->jitter * (2 * fraction() - 1)) / speed;
+	new.at = at + lane_ns * (1 + d->jitter * (2 * fraction() - 1)) / speed;
 	if (d->lanes < LANES) {
 		for (i = 1; i < d->lanes; i++) {
 			if (lane_free[i] < lane_free[lane])
@@ -150,14 +168,60 @@ static void issue(const struct device *d, double now, double came)
 	add_event(new);
 }
 
+static int compare(const void *one, const void *two)
+{
+	double by = *(const double *)one - *(const double *)two;
+
+	return (by > 0) - (by < 0);
+}
+
+/* The commands that wait, in the order in which they came. */
+struct queue {
+	double came[QUEUED];
+	unsigned int first, nr;
+};
+
+static void enqueue(struct queue *q, double now)
+{
+	q->came[(q->first + q->nr++) % QUEUED] = now;
+}
+
+static double dequeue(struct queue *q)
+{
+	double came = q->came[q->first];
+
+	q->first = (q->first + 1) % QUEUED;
+	q->nr--;
+	return came;
+}
+
+/* Replaces a command of @load that has ended. */
+static void replace(const struct load *load, struct queue *q, unsigned int *gone, double now)
+{
+	unsigned int i;
+
+	if (++*gone < load->group)
+		return;
+	for (i = *gone; i; i--) {
+		if (load->think)
+			add_event((struct event){ .what = COMES, .at = now - load->think * SECOND *
+						  log(1 - fraction()) });
+		else
+			enqueue(q, now);
+	}
+	*gone = 0;
+}
+
 /* Runs a load. @learn: with a learned depth; otherwise the device gets all that it takes. */
 static struct result run(const struct device *d, const struct load *load, bool learn)
 {
 	const struct smq_learn_bounds bounds = { .least = 1, .most = d->depth };
 	struct result r = { .low = MOST, .limit_low = MOST };
-	unsigned int inflight = 0, waiting = load->queued, tail = 0;
-	static double came[QUEUED];
-	double now = 0, from = 0;
+	unsigned int inflight = 0, gone = 0, links = 0, nr_saves = 0, i;
+	double now = 0, from = 0, save_from = 0, was;
+	static double saves[SAVES_KEPT];
+	struct queue waiting = { 0 };
+	bool saving = false, more = load->more_s;
 	struct smq_learn l;
 	u64 done = 0;
 
@@ -165,36 +229,72 @@ static struct result run(const struct device *d, const struct load *load, bool l
 	nr_events = 0;
 	link_free = 0;
 	memset(lane_free, 0, sizeof(lane_free));
-	memset(came, 0, sizeof(came));
+	for (i = 0; i < load->queued; i++)
+		enqueue(&waiting, 0);
+	if (load->chain)
+		add_event((struct event){ .what = SAVES });
 	while (now < load->seconds * SECOND) {
 		unsigned int limit = learn ? l.limit : bounds.most;
 		struct event ended;
 
 		if (!limit)
 			exit(3);
-		for (; waiting && inflight < limit; waiting--, inflight++) {
-			issue(d, now, came[tail]);
-			tail = (tail + 1) % QUEUED;
+		if (saving && inflight < limit) {
+			issue(d, now, now, true);
+			inflight++;
+			saving = false;
 		}
-		l.lacked |= waiting;
+		for (; waiting.nr && inflight < limit; inflight++)
+			issue(d, now, dequeue(&waiting), false);
+		l.lacked |= waiting.nr || saving;
 		ended = next_event();
+		was = now;
 		now = ended.at;
+		if (from)
+			r.depth += l.depth * (now - was);
+		if (more && now >= load->more_s * SECOND) {
+			more = false;
+			for (i = 0; i < load->more; i++)
+				enqueue(&waiting, now);
+		}
+		if (ended.what == COMES) {
+			enqueue(&waiting, now);
+			continue;
+		}
+		if (ended.what == SAVES) {
+			if (!links)
+				save_from = now;
+			saving = true;
+			continue;
+		}
 		inflight--;
-		r.wait = fmax(r.wait, (now - ended.came) / SECOND);
-		if (!waiting)
+		if (ended.what == ENDS)
+			r.wait = fmax(r.wait, (now - ended.came) / SECOND);
+		if (!waiting.nr && !saving)
 			smq_learn_left(&l, inflight);
 		done += SMQ_LEARN_ONE + ended.sectors;
 		if (learn && smq_learn_is_due(done, l.due)) {
-			smq_learn_step(&l, &bounds, done, now);
+			smq_learn_step(&l, &bounds, done, inflight + 1, now);
 			r.steps++;
+		}
+		if (ended.what == SAVED) {
+			if (++links < load->chain) {
+				add_event((struct event){ .what = SAVES, .at = now + 2e5 });
+				continue;
+			}
+			links = 0;
+			if (from && nr_saves < SAVES_KEPT)
+				saves[nr_saves++] = (now - save_from) / 1e6;
+			add_event((struct event){ .what = SAVES, .at = now + 1e7 });
+			continue;
 		}
 		r.all_cmds++;
 		if (!load->pause) {
-			came[(tail + waiting++) % QUEUED] = now;
-		} else if (!waiting && !inflight) {
+			replace(load, &waiting, &gone, now);
+		} else if (!waiting.nr && !inflight) {
 			now += load->pause * SECOND;
-			for (; waiting < load->queued; waiting++)
-				came[(tail + waiting) % QUEUED] = now;
+			for (i = 0; i < load->queued; i++)
+				enqueue(&waiting, now);
 		}
 		if (now < load->judged * SECOND)
 			continue;
@@ -208,10 +308,15 @@ static struct result run(const struct device *d, const struct load *load, bool l
 		r.high = fmax(r.high, l.depth);
 		r.limit_low = fmin(r.limit_low, l.limit);
 		r.limit_high = fmax(r.limit_high, l.limit);
+		if (l.depth > 3)
+			r.late = now / SECOND;
 	}
 	r.all_cmds *= SECOND / now;
 	r.cmds *= SECOND / (now - from);
 	r.bytes *= SECOND / (now - from);
+	r.depth /= now - from;
+	qsort(saves, nr_saves, sizeof(saves[0]), compare);
+	r.save = nr_saves ? saves[nr_saves / 2] : 0;
 	return r;
 }
 
@@ -266,10 +371,11 @@ static void print(const char *name, const struct device *d, double need, const s
 	printf("%s{\"lanes\": %g, \"lane_ms\": %.3f, \"jitter\": %.2f, \"transfer_ms\": %.3f, "
 	       "\"sectors\": [%g, %g], \"turn_us\": %.0f, \"need\": %.2f, \"low\": %g, "
 	       "\"high\": %g, \"limit_low\": %g, \"limit_high\": %g, \"ratio\": %.4f, "
-	       "\"cmds\": %.1f, \"wait\": %.3f, \"steps\": %g}", name, d->lanes, d->lane_ns / 1e6,
+	       "\"cmds\": %.1f, \"wait\": %.3f, \"steps\": %g, \"depth\": %.2f, \"save\": %.1f, "
+	       "\"late\": %.2f}", name, d->lanes, d->lane_ns / 1e6,
 	       d->jitter, (d->least + d->most) / 2 * SECTOR * d->byte_ns / 1e6, d->least, d->most,
 	       d->turn_ns / 1e3, need, r->low, r->high, r->limit_low, r->limit_high, ratio, r->cmds,
-	       r->wait, r->steps);
+	       r->wait, r->steps, r->depth, r->save, r->late);
 }
 
 /*
@@ -332,7 +438,10 @@ static int one(int argc, char **argv)
 		{ "lanes", &d.lanes }, { "lane_ns", &d.lane_ns }, { "jitter", &d.jitter },
 		{ "byte_ns", &d.byte_ns }, { "least", &d.least }, { "most", &d.most },
 		{ "turn_ns", &d.turn_ns }, { "depth", &d.depth }, { "swing_s", &d.swing_s },
-		{ "queued", &load.queued }, { "pause", &load.pause },
+		{ "change_s", &d.change_s }, { "then_lane_ns", &d.then_lane_ns },
+		{ "then_byte_ns", &d.then_byte_ns }, { "queued", &load.queued },
+		{ "pause", &load.pause }, { "think", &load.think }, { "group", &load.group },
+		{ "more_s", &load.more_s }, { "more", &load.more }, { "chain", &load.chain },
 		{ "seconds", &load.seconds }, { "judged", &load.judged },
 	};
 	struct result learned, free;

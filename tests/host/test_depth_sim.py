@@ -124,7 +124,62 @@ def check_bursts(program=None):
         assert got["ratio"] > 0.97 and got["high"] == 64
 
 
-CHECKS = (check_lanes, check_swing, check_queue, check_few, check_bursts)
+def check_other_loads(program=None):
+    """A device with lanes loses nothing, whoever uses it: few or as many submitters as lanes; more
+    of them, with pauses, so that there is spare room; many, half a second after few."""
+    for lanes in (1, 2, 4, 8, 16, 32, 64, 128):
+        for load in ({"queued": 12}, {"queued": lanes}, {"queued": 2 * lanes, "think": 0.02},
+                     {"queued": 64, "pause": 0.02}, {"queued": lanes, "think": 0.02},
+                     {"queued": 12, "think": 0.01, "more_s": 10, "more": 200, "judged": 10.5},
+                     {"queued": 2, "think": 0.01, "more_s": 10, "more": 200, "judged": 10.5}):
+            got = one(program, **{"lanes": lanes, "lane_ns": 20_000_000, "seconds": 15} | load)
+            assert got["ratio"] > 0.96, (load, got)
+
+
+def check_slow_lanes(program=None):
+    """Neither does a device whose commands take long, but not because they wait."""
+    for lanes in (4, 16, 64, 128):
+        for load in ({"queued": 256}, {"queued": 12}, {"queued": lanes},
+                     {"queued": lanes, "think": 0.2}):
+            got = one(program, **{"lanes": lanes, "lane_ns": 200_000_000, "seconds": 90,
+                                  "judged": 30} | load)
+            assert got["ratio"] > 0.95, (load, got)
+
+
+# The largest commands that a disk has by default, and the files that are saved beside them.
+LARGE = {"least": 2560, "most": 2560}
+SAVES = {"byte_ns": 100, "chain": 3, "seconds": 60, "judged": 10} | LARGE
+
+
+def check_saves(program=None):
+    """Three writes, one after the other, wait for one large command each, however many of these
+    wait, whether they come one by one or in groups, and if the device is fast at first."""
+    for load in ({}, {"group": 9}, {"group": 12}, {"queued": 5, "group": 5}, {"think": 0.5},
+                 {"queued": 256}, {"byte_ns": 0.1, "change_s": 2, "then_byte_ns": 100}):
+        got = one(program, **SAVES | {"queued": 12} | load)
+        assert got["save"] < 450 and got["ratio"] > 0.98, (load, got)
+
+
+def check_change(program=None):
+    """Eight seconds after the speed has changed by ten times, the depth has followed."""
+    change = {"change_s": 5, "judged": 13, "seconds": 40, "queued": 25} | LARGE
+    parallel = {"lane_ns": 10_000_000}
+    slow = {"then_byte_ns": 100, "chain": 1}
+    for device in (parallel | slow, parallel | slow | {"group": 20}, {"byte_ns": 10} | slow):
+        got = one(program, **change | device)
+        assert got["save"] < 140 and got["high"] <= 2 and got["ratio"] > 0.98, (device, got)
+    for device in ({"byte_ns": 100, "then_byte_ns": 10},
+                   {"byte_ns": 100, "then_lane_ns": 10_000_000, "queued": 64},
+                   {"lanes": 64, "lane_ns": 100_000_000, "then_lane_ns": 10_000_000,
+                    "queued": 256},
+                   {"lanes": 64, "lane_ns": 10_000_000, "then_lane_ns": 100_000_000,
+                    "queued": 256}):
+        got = one(program, **change | device)
+        assert got["ratio"] > 0.97, (device, got)
+
+
+CHECKS = (check_lanes, check_swing, check_queue, check_few, check_bursts, check_other_loads,
+          check_slow_lanes, check_saves, check_change)
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -139,12 +194,10 @@ def check_some(program):
 # Mistakes: text to replace, its replacement, and the check that fails.
 PLANTED = {
     "doubling never ends": ("""
-        l->doubling = false;
+        smq_learn_enough(l);
         l->votes = 0;
-        return;
 """, """
         l->votes = 0;
-        return;
 """, check_queue),
     "the depth does not grow": ("""
     l->depth = need < l->try ? need : l->try;
@@ -171,18 +224,38 @@ PLANTED = {
         0 * round_up) / one * SMQ_LEARN_PARTS / SMQ_LEARN_PARTS_TAKEN;
 """, check_some),
     "a try counts only if commands wait": ("""
-    if (inflight < l->limit && inflight < l->depth)
+    if (inflight < l->limit && inflight < l->depth && l->spare != SMQ_LEARN_EMPTY)
 """, """
-    if (inflight < l->limit)
+    if (inflight < l->limit && l->spare != SMQ_LEARN_EMPTY)
 """, check_few),
     "too few commands are not noticed": ("""
-        l->spare = true;
+        l->spare = inflight ? SMQ_LEARN_SPARE : SMQ_LEARN_EMPTY;
 """, """
-        l->spare = false;
+        l->spare = SMQ_LEARN_FULL;
 """, check_bursts),
     "windows that are cut short do not count": ("""
         l->depth = smq_learn_larger(l);
 """, "", check_bursts),
+    "the depth grows although commands wait in the device": ("""
+    if (l->alone ? smq_learn_queues(l, had, cmds, ns) : l->slow)
+""", """
+    if (0)
+""", check_other_loads),
+    "a slow device keeps a depth of two": ("""
+           (!l->searched && l->depth <= SMQ_LEARN_LARGE);
+""", """
+           (0 && l->depth <= SMQ_LEARN_LARGE);
+""", check_saves),
+    "spare room never begins a search": ("""
+        smq_learn_spared(l, bounds, had, cmds, ns);
+""", """
+        (void)smq_learn_spared;
+""", check_change),
+    "lanes that take long count as a queue": ("""
+    return ns * had > SMQ_LEARN_QUEUES * cmds * l->alone;
+""", """
+    return ns * had > 0 * SMQ_LEARN_QUEUES * cmds * l->alone;
+""", check_slow_lanes),
 }
 
 
