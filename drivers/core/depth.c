@@ -20,6 +20,9 @@
 #define SMQ_DEPTH_FAST_NS	(5 * NSEC_PER_MSEC)
 /* How many commands complete between two looks at how fast it is. */
 #define SMQ_DEPTH_PACE		128
+/* How many complete until it is no longer fast, if they take many times as long. */
+#define SMQ_DEPTH_PACE_SLOW	16
+#define SMQ_DEPTH_SLOWER	16
 
 /* Sets up a new LUN's depth. The mid-layer has set queue_depth to the host's cmd_per_lun. */
 void smq_depth_init(struct smq_depth *depth, struct scsi_device *sdev)
@@ -208,7 +211,8 @@ static bool smq_depth_pace(struct smq_depth *depth, unsigned int cmds, u64 now)
 	bool first = !depth->pace_at;
 
 	lockdep_assert_held(&depth->lock);
-	if (!first && nr < SMQ_DEPTH_PACE)
+	if (!first && nr < SMQ_DEPTH_PACE &&
+	    (!depth->fast || ns * READ_ONCE(depth->max) < nr * SMQ_DEPTH_SLOWER * SMQ_DEPTH_FAST_NS))
 		return false;
 	depth->pace_at = now;
 	depth->pace_from = cmds;
@@ -229,9 +233,9 @@ bool smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 don
 	struct smq_lun_core *core = container_of(depth, struct smq_lun_core, depth);
 	const struct smq_policy_lun *lun;
 	struct smq_learn_bounds bounds;
+	bool fast = false, was_fast;
 	unsigned long flags;
 	unsigned int limit;
-	bool fast = false;
 	u64 now;
 
 	if (!spin_trylock_irqsave(&depth->lock, flags))
@@ -241,14 +245,19 @@ bool smq_depth_learn(struct smq_depth *depth, struct smq_policy *policy, u64 don
 	if (!lun || lun->policy != policy || !smq_learn_is_due(done, depth->learn.due))
 		goto out;
 	now = ktime_get_ns();
+	was_fast = depth->fast;
 	fast = smq_depth_pace(depth, smq_learn_cmds(done), now);
 	if (depth->fast || !policy->ops->learns(policy, &bounds.least, &bounds.most)) {
-		WRITE_ONCE(depth->learn.due, smq_learn_cmds(done) + SMQ_DEPTH_PACE);
+		WRITE_ONCE(depth->learn.due, smq_learn_cmds(done) + SMQ_DEPTH_PACE_SLOW);
 		limit = SMQ_DEPTH_UNLIMITED;
 	} else {
 		bounds.most = clamp(bounds.most, 1U, max(READ_ONCE(depth->depth), 1U));
 		bounds.least = clamp(bounds.least, 1U, bounds.most);
-		smq_learn_step(&depth->learn, &bounds, done, atomic_read(&depth->inflight), now);
+		if (was_fast)
+			smq_learn_init(&depth->learn, &bounds, done);
+		else
+			smq_learn_step(&depth->learn, &bounds, done,
+				       atomic_read(&depth->inflight), now);
 		limit = depth->learn.limit;
 	}
 	/* smq_depth_put(), which follows, orders this before its look for waiting commands. */
