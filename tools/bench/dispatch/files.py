@@ -22,7 +22,7 @@ from .depth import DEPTH, set_up
 from .notes import Notes
 from .place import Foreign, foreign
 from .prio import BLOCK, MB, PERCENTILES, TEN
-from .ram import Host, host, read, write
+from .ram import Host, host, read, wait_for, write
 
 WORDS = ("direct", "again", "prio", "wbt", "deadline", "bfq")
 FOLDER = Path("/run/bench-files")
@@ -44,6 +44,8 @@ WORKLOAD = {"op": "write", "bs": BLOCK, "qd": 1, "batch": 1, "luns": 1, "jobs": 
 # is measured, after how long, the pause after each append or read, and the files' sizes in MiB.
 MEASURED, QUICK_MEASURED, LATER, THINK = 20.0, 8.0, 3.0, 0.01
 BULK_MIB, READ_MIB = 64, 16
+# Under icount the guest's time passes while the host reads a program for it.
+STARTED = 3600.0
 # Writes a file again and again, and prints how many MiB it has written so far.
 BULK_WRITER = f"""
 import os, sys
@@ -196,11 +198,14 @@ def beside_bulk(notes: Notes, name: str, disk: Host, places: Sequence[Path], wor
     act, path = (reads, "read") if name == "files_reads" else (appends, "append")
     with open(said, "wb") as out, subprocess.Popen(
             ["python3", "-c", BULK_WRITER, places[0] / "bulk"], stdout=out) as bulk:
-        time.sleep(LATER)
-        before = int(read(said))
-        took = act(places[-1] / path, seconds)
-        rate = (int(read(said)) - before << 20) / seconds / MB
-        bulk.kill()
+        try:
+            wait_for("the bulk writer", lambda: read(said).strip(), STARTED)
+            time.sleep(LATER)
+            before = int(read(said))
+            took = act(places[-1] / path, seconds)
+            rate = (int(read(said)) - before << 20) / seconds / MB
+        finally:
+            bulk.kill()
     run("sync")
     disk.model(bytes_per_sec=0)
     workload = WORKLOAD | {"jobs": 2, "op": "read" if act is reads else "write"}
