@@ -82,9 +82,11 @@
 /* Windows until a larger depth is tried, at first, and at most if a lone command takes long. */
 #define SMQ_LEARN_UP		4U
 #define SMQ_LEARN_UP_MOST	32U
-/* Windows until a smaller one is tried, at first and at most. */
+/* Windows until a smaller one is tried, at first, and at most. */
 #define SMQ_LEARN_DOWN		32U
 #define SMQ_LEARN_DOWN_MOST	128U
+/* The same, at first, if the device is slow. */
+#define SMQ_LEARN_DOWN_SLOW	6U
 /*
  * Below this depth there is nothing to win unless the device is slow, from this one on it is halved
  * rather than reduced.
@@ -445,6 +447,8 @@ static inline void smq_learn_next(struct smq_learn *l, const struct smq_learn_bo
 
 	if (l->up_in)
 		l->up_in--;
+	if (l->slow && l->down_in > SMQ_LEARN_DOWN_SLOW && l->down_pause == SMQ_LEARN_DOWN)
+		l->down_in = SMQ_LEARN_DOWN_SLOW;
 	if (l->down_in)
 		l->down_in--;
 	if (!l->up_in) {

@@ -48,12 +48,12 @@ struct device {
  * @think: the mean time until it is replaced, in s
  * @group: so many are replaced together
  * @more_s, @more: after so many seconds so many more are queued; 0: never
- * @chain: a file is saved, again and again, by so many commands of a page, 0.2 ms after each other,
- *	which go before the others; 10 ms later the next time
+ * @chain: a file is saved, again and again, by so many groups of @wide commands of a page, 0.2 ms
+ *	after each other, which go before the others; 10 ms later the next time
  * @seconds, @judged: end of the simulation; what comes before @judged does not count
  */
 struct load {
-	double queued, pause, think, group, more_s, more, chain, seconds, judged;
+	double queued, pause, think, group, more_s, more, chain, wide, seconds, judged;
 };
 
 /*
@@ -221,7 +221,8 @@ static struct result run(const struct device *d, const struct load *load, bool l
 	double now = 0, from = 0, save_from = 0, was;
 	static double saves[SAVES_KEPT];
 	struct queue waiting = { 0 };
-	bool saving = false, more = load->more_s;
+	unsigned int saving = 0, saved = 0;
+	bool more = load->more_s;
 	struct smq_learn l;
 	u64 done = 0;
 
@@ -239,11 +240,8 @@ static struct result run(const struct device *d, const struct load *load, bool l
 
 		if (!limit)
 			exit(3);
-		if (saving && inflight < limit) {
+		for (; saving && inflight < limit; saving--, inflight++)
 			issue(d, now, now, true);
-			inflight++;
-			saving = false;
-		}
 		for (; waiting.nr && inflight < limit; inflight++)
 			issue(d, now, dequeue(&waiting), false);
 		l.lacked |= waiting.nr || saving;
@@ -264,7 +262,7 @@ static struct result run(const struct device *d, const struct load *load, bool l
 		if (ended.what == SAVES) {
 			if (!links)
 				save_from = now;
-			saving = true;
+			saving = load->wide;
 			continue;
 		}
 		inflight--;
@@ -278,6 +276,9 @@ static struct result run(const struct device *d, const struct load *load, bool l
 			r.steps++;
 		}
 		if (ended.what == SAVED) {
+			if (++saved < load->wide)
+				continue;
+			saved = 0;
 			if (++links < load->chain) {
 				add_event((struct event){ .what = SAVES, .at = now + 2e5 });
 				continue;
@@ -433,7 +434,7 @@ static int many(u64 first, unsigned int nr)
 static int one(int argc, char **argv)
 {
 	struct device d = { .lanes = LANES, .least = 8, .most = 8, .turn_ns = 2e4, .depth = MOST };
-	struct load load = { .queued = QUEUED, .seconds = 6, .judged = 2 };
+	struct load load = { .queued = QUEUED, .wide = 1, .seconds = 6, .judged = 2 };
 	const struct { const char *name; double *to; } words[] = {
 		{ "lanes", &d.lanes }, { "lane_ns", &d.lane_ns }, { "jitter", &d.jitter },
 		{ "byte_ns", &d.byte_ns }, { "least", &d.least }, { "most", &d.most },
@@ -442,6 +443,7 @@ static int one(int argc, char **argv)
 		{ "then_byte_ns", &d.then_byte_ns }, { "queued", &load.queued },
 		{ "pause", &load.pause }, { "think", &load.think }, { "group", &load.group },
 		{ "more_s", &load.more_s }, { "more", &load.more }, { "chain", &load.chain },
+		{ "wide", &load.wide },
 		{ "seconds", &load.seconds }, { "judged", &load.judged },
 	};
 	struct result learned, free;
