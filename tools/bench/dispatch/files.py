@@ -201,9 +201,10 @@ def beside_bulk(notes: Notes, name: str, disk: Host, places: Sequence[Path], wor
         try:
             wait_for("the bulk writer", lambda: read(said).strip(), STARTED)
             time.sleep(LATER)
-            before = int(read(said))
+            before, began = int(read(said)), time.monotonic()
             took = act(places[-1] / path, seconds)
-            rate = (int(read(said)) - before << 20) / seconds / MB
+            # The last append may have ended late.
+            rate = (int(read(said)) - before << 20) / (time.monotonic() - began) / MB
         finally:
             bulk.kill()
     run("sync")
