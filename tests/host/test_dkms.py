@@ -17,7 +17,7 @@ NEEDS = ("SCSI", "CONFIGFS_FS", "PCI", "VIRTIO", "TARGET_CORE")
 RELEASE = "6.1.0-9-test"
 NONE = {("tools/dkms", "smq_none")}
 
-# Stands for a kernel's headers: the Makefile says for which compiler it is run and makes the modules,
+# Stands for a kernel's headers: the Makefile says for which compiler it runs, makes the modules,
 # or fails for those that have code if the file "broken" is there.
 KERNEL = """
 modules:

@@ -47,7 +47,8 @@ def _place(tmp_path):
 def kernels(place, *words):
     """Runs tools/kernels. Returns its exit status and what it prints."""
     done = subprocess.run([TOP / "tools/kernels", *words], text=True, check=False, timeout=60,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL,
                           env=dict(os.environ, SMQ_CACHE=str(place / "cache")))
     return done.returncode, done.stdout
 

@@ -24,6 +24,8 @@ SPEED = 1.4 * CPUS
 NEWEST_SECONDS = 150
 SANITIZED_SECONDS = 200
 NEWEST = "7.2"
+# Each run builds for these kernels, slices for all.
+BUILT = ("6.1", "6.12", NEWEST)
 # A run has a part of the tests of what changed that take longer than this, the first that leaves
 # time for all. Slices have all parts of what takes longer than that.
 PART_SECONDS = (120, 90, 60, 40)
@@ -113,7 +115,7 @@ class Gate:
         newest kernel, and tests under the sanitizers. Those of what changed come first."""
         quiet = [one for one in self._subjects if one.quiet]
         steps = [step for step in self._table.steps if
-                 step.builds and step.kernel in KERNELS or step.area == "lint" or
+                 step.builds and step.kernel in BUILT or step.area == "lint" or
                  step.area == "host" and not any(one.has(step) for one in quiet) or
                  step.area == "vm" and step.kernel == FULL and step.mark]
         core = {step.targets for step in steps if step.area == "vm"}
@@ -179,8 +181,8 @@ def _parts(step: Step, seconds: float) -> list[Step]:
 def slices(table: Table) -> list[list[Step]]:
     """All steps but those of each run, in parts of about 20 minutes, each a mixture of all."""
     fixed = Gate(table, [], "").fixed()
-    rest = [part for step in table.steps if not step.builds and
-            (step not in fixed or step.kernel in (NEWEST, SANITIZE))
+    rest = [part for step in table.steps if step.kernel in KERNELS and step not in fixed or
+            not step.builds and (step not in fixed or step.kernel in (NEWEST, SANITIZE))
             for part in _parts(step, SLICE_PART_SECONDS)]
     builds = sum(step.seconds for step in table.steps if step.builds)
     count = math.ceil((wall(rest, table) - builds) / (60 * SLICE_MINUTES - builds))
