@@ -147,6 +147,21 @@ static inline bool smq_sdev_is_pseudo(struct scsi_device *sdev)
 /* Copies the quirks of a device that not every kernel has. */
 static inline void smq_sdev_copy_quirks(struct scsi_device *sdev, const struct scsi_device *from)
 {
+#ifdef SMQ_HAVE_MANAGE_SYSTEM
+	sdev->manage_system_start_stop = from->manage_system_start_stop;
+	sdev->manage_runtime_start_stop = from->manage_runtime_start_stop;
+#else
+	sdev->manage_start_stop = from->manage_start_stop;
+#endif
+#ifdef SMQ_HAVE_MANAGE_SHUTDOWN
+	sdev->manage_shutdown = from->manage_shutdown;
+#endif
+#ifdef SMQ_HAVE_FORCE_START
+	sdev->force_runtime_start_on_system_start = from->force_runtime_start_on_system_start;
+#endif
+#ifdef SMQ_HAVE_READ_BEFORE_MS
+	sdev->read_before_ms = from->read_before_ms;
+#endif
 #ifdef SMQ_HAVE_USE_16_FOR_SYNC
 	sdev->use_16_for_sync = from->use_16_for_sync;
 #endif

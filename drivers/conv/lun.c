@@ -208,16 +208,11 @@ void conv_lun_exit(struct smq_host *host, struct scsi_device *upper)
  */
 static void conv_copy_quirks(struct scsi_device *upper, const struct scsi_device *lower)
 {
-	upper->manage_system_start_stop = lower->manage_system_start_stop;
-	upper->manage_runtime_start_stop = lower->manage_runtime_start_stop;
-	upper->manage_shutdown = lower->manage_shutdown;
-	upper->force_runtime_start_on_system_start = lower->force_runtime_start_on_system_start;
 	upper->scsi_level = lower->scsi_level;
 	upper->lockable = lower->lockable;
 	upper->use_10_for_rw = lower->use_10_for_rw;
 	upper->use_10_for_ms = lower->use_10_for_ms;
 	upper->set_dbd_for_ms = lower->set_dbd_for_ms;
-	upper->read_before_ms = lower->read_before_ms;
 	upper->no_report_opcodes = lower->no_report_opcodes;
 	upper->no_write_same = lower->no_write_same;
 	upper->use_16_for_rw = lower->use_16_for_rw;

@@ -51,6 +51,10 @@ subdir-ccflags-y += $(smq-prepare-clears) \
 	$(call smq-probe,SMQ_HAVE_PHYS_GAP,linux/blk-mq.h,phys_gap_bit) \
 	$(call smq-probe,SMQ_HAVE_MAP_KERN_RQ,linux/blk-mq.h,void *kbuf) \
 	$(call smq-probe,SMQ_HAVE_SCSI_DRIVER_PROBE,scsi/scsi_driver.h,int (*probe)(struct scsi_device *)) \
+	$(call smq-probe,SMQ_HAVE_MANAGE_SYSTEM,scsi/scsi_device.h,unsigned manage_system_start_stop:1) \
+	$(call smq-probe,SMQ_HAVE_MANAGE_SHUTDOWN,scsi/scsi_device.h,unsigned manage_shutdown:1) \
+	$(call smq-probe,SMQ_HAVE_FORCE_START,scsi/scsi_device.h,force_runtime_start_on_system_start:1) \
+	$(call smq-probe,SMQ_HAVE_READ_BEFORE_MS,scsi/scsi_device.h,unsigned read_before_ms:1) \
 	$(call smq-probe,SMQ_HAVE_USE_16_FOR_SYNC,scsi/scsi_device.h,unsigned use_16_for_sync:1) \
 	$(call smq-probe,SMQ_HAVE_NO_START_ON_RESUME,scsi/scsi_device.h,unsigned no_start_on_resume:1) \
 	$(call smq-probe,SMQ_HAVE_MANAGE_RESTART,scsi/scsi_device.h,unsigned manage_restart:1) \
