@@ -208,17 +208,18 @@ static bool smq_depth_pace(struct smq_depth *depth, unsigned int cmds, u64 now)
 {
 	unsigned int nr = cmds - depth->pace_from;
 	u64 ns = now - depth->pace_at;
+	u64 fast_ns = nr * SMQ_DEPTH_FAST_NS, all_ns = ns * READ_ONCE(depth->max);
 	bool first = !depth->pace_at;
 
 	lockdep_assert_held(&depth->lock);
 	if (!first && nr < SMQ_DEPTH_PACE &&
-	    (!depth->fast || ns * READ_ONCE(depth->max) < nr * SMQ_DEPTH_SLOWER * SMQ_DEPTH_FAST_NS))
+	    (!depth->fast || all_ns < SMQ_DEPTH_SLOWER * fast_ns))
 		return false;
 	depth->pace_at = now;
 	depth->pace_from = cmds;
 	if (first)
 		return false;
-	depth->fast = ns * READ_ONCE(depth->max) < (u64)nr * SMQ_DEPTH_FAST_NS;
+	depth->fast = all_ns < fast_ns;
 	return depth->fast;
 }
 

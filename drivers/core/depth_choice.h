@@ -162,6 +162,7 @@ struct smq_learn_bounds {
  * @halving: the last smaller depth was as good
  * @slow: commands wait in the device, and for long
  * @lengthy: the last window took so long that windows must not get longer
+ * @fell: the rate of the last window was much lower than that of the one before
  * @alone: how long a command takes if the device has no other, in ns; 0: not known
  * @had: how many commands the device had when a window was cut short
  * @searched: the depth before it was searched again
@@ -199,6 +200,7 @@ struct smq_learn {
 	bool halving;
 	bool slow;
 	bool lengthy;
+	bool fell;
 	unsigned long long alone;
 	unsigned int had;
 	unsigned int searched;
@@ -379,6 +381,9 @@ static inline void smq_learn_judge_up(struct smq_learn *l, unsigned int gain)
 	l->depth = need < l->try ? need : l->try;
 	if (need < l->try)
 		smq_learn_enough(l);
+	else
+		/* The rate grew as much as the depth: the device may need many more commands. */
+		l->doubling = true;
 }
 
 /* A smaller depth was tried: the rate of the learned one is larger by @gain. */
@@ -606,9 +611,9 @@ static inline void smq_learn_cut(struct smq_learn *l, const struct smq_learn_bou
 
 	if (l->spare == SMQ_LEARN_SPARE)
 		smq_learn_spared(l, bounds, had, cmds, ns);
-	if (l->alone ? smq_learn_queues(l, had, cmds, ns) : l->slow)
+	if (l->alone ? smq_learn_queues(l, had, cmds, ns) : l->slow) {
 		l->cut_short = 0;
-	else if (l->lacked && ++l->cut_short == SMQ_LEARN_CUT_SHORT) {
+	} else if (l->lacked && ++l->cut_short == SMQ_LEARN_CUT_SHORT) {
 		l->cut_short = 0;
 		l->depth = smq_learn_larger(l);
 		l->down_in = 1;
@@ -625,17 +630,19 @@ static inline void smq_learn_cut(struct smq_learn *l, const struct smq_learn_bou
 	smq_learn_settle(l, l->depth, done, now);
 }
 
-/*
- * The learned depth was searched for a faster device or for smaller commands, or it is not known
- * whether one command is enough for a slow device.
- */
-static inline bool smq_learn_is_outdated(const struct smq_learn *l,
-					 const struct smq_learn_rate *now)
+/* Whether a slow device has become much slower, or its commands much larger. */
+static inline bool smq_learn_has_fallen(const struct smq_learn *l,
+					const struct smq_learn_rate *now)
 {
-	if (!l->slow || l->doubling || l->stage == SMQ_LEARN_TRY)
-		return false;
-	return now->cmds * SMQ_LEARN_FELL < l->rate.cmds ||
-	       (!l->searched && l->depth <= SMQ_LEARN_LARGE);
+	return l->slow && !l->doubling && l->stage != SMQ_LEARN_TRY &&
+	       now->cmds * SMQ_LEARN_FELL < l->rate.cmds;
+}
+
+/* Whether it is not known if one command is enough for a slow device. */
+static inline bool smq_learn_is_unknown(const struct smq_learn *l)
+{
+	return l->slow && !l->doubling && l->stage != SMQ_LEARN_TRY && !l->searched &&
+	       l->depth <= SMQ_LEARN_LARGE;
 }
 
 static inline void smq_learn_over(struct smq_learn *l, const struct smq_learn_bounds *bounds,
@@ -645,6 +652,7 @@ static inline void smq_learn_over(struct smq_learn *l, const struct smq_learn_bo
 	unsigned long long cmds = l->marks.cmds - l->begin.cmds;
 	struct smq_learn_rate rate;
 	unsigned int limit;
+	bool fell;
 
 	l->lengthy = now - l->began > SMQ_LEARN_LONG_NS;
 	rate.cmds = div64_u64(cmds << 30, us ? us : 1);
@@ -652,10 +660,15 @@ static inline void smq_learn_over(struct smq_learn *l, const struct smq_learn_bo
 	if (l->limit == 1)
 		l->alone = div64_u64(ns, cmds);
 	l->slow = smq_learn_is_slow(l, l->limit, cmds, ns);
-	if (smq_learn_is_outdated(l, &rate))
+	fell = smq_learn_has_fallen(l, &rate);
+	if (smq_learn_is_unknown(l) || (fell && l->fell))
 		smq_learn_search(l, bounds);
+	else if (fell)
+		/* Perhaps only for a moment, because the machine is busy. */
+		l->stage = SMQ_LEARN_BEFORE;
 	else
 		smq_learn_window(l, bounds, &rate);
+	l->fell = fell;
 	l->lacked = false;
 	l->depth = smq_learn_within(bounds, l->depth);
 	limit = smq_learn_within(bounds, l->stage == SMQ_LEARN_TRY ? l->try : l->depth);

@@ -239,14 +239,15 @@ PLANTED = {
         l->depth = smq_learn_larger(l);
 """, "", check_bursts),
     "the depth grows although commands wait in the device": ("""
-    if (l->alone ? smq_learn_queues(l, had, cmds, ns) : l->slow)
+    if (l->alone ? smq_learn_queues(l, had, cmds, ns) : l->slow) {
 """, """
-    if (0)
+    if (0) {
 """, check_other_loads),
     "a slow device keeps a depth of two": ("""
-           (!l->searched && l->depth <= SMQ_LEARN_LARGE);
+    return l->slow && !l->doubling && l->stage != SMQ_LEARN_TRY && !l->searched &&
+           l->depth <= SMQ_LEARN_LARGE;
 """, """
-           (0 && l->depth <= SMQ_LEARN_LARGE);
+    return 0 * l->depth;
 """, check_saves),
     "spare room never begins a search": ("""
         smq_learn_spared(l, bounds, had, cmds, ns);
