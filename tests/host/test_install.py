@@ -45,6 +45,7 @@ def test_files_are_where_distributions_expect_them(installed):
             "usr/lib/udev/rules.d/60-smqsg.rules", "usr/share/man/man8/sg_io.8",
             "usr/share/man/man3/libsmq.3", "usr/share/bash-completion/completions/sg_io",
             "usr/share/smq/target-configs/soft-fc", "usr/share/smq/fc_check/main.py",
+            "usr/share/smq/judge/__main__.py",
             "usr/lib/smq/lld.mk", "usr/lib/smq/include/smq/lld.h"} <= found
     # A page of section 8 is about a program in sbin, and the other way round.
     assert {name for name in found if name.startswith("usr/sbin/")} == {

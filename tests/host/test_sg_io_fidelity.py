@@ -4,10 +4,11 @@
 import json
 import math
 import random
+import sys
 import xml.etree.ElementTree
 
 import pytest
-from sg_io_build import binary, run
+from sg_io_build import SRC, binary, run
 
 
 def read10(lba):
@@ -267,3 +268,84 @@ def test_picture(tmp_path):
 def test_usage_errors(args, why):
     done = run(binary(True), "fidelity", *args)
     assert (done.returncode, done.stdout) == (2, "") and why in done.stderr
+
+
+def test_means_are_over_the_time_with_commands(tmp_path):
+    """Commands of 1 ms, one each second; the replay issues them without pauses, four at a time."""
+    slow = [line(read10(8 * n), 1_000_000 * n, 1_000_000) for n in range(256)]
+    fast = [line(read10(8 * n), 5000 + 1000 * (n // 4), 1_000_000) for n in range(256)]
+    for mode in ("load", "depend", "max"):
+        got = figures(tmp_path, slow, fast, "--mode", mode)
+        assert (got["in_flight"]["mean"], got["in_flight"]["busy_mean"]) == (4, 4)
+        assert got["original_in_flight"]["busy_mean"] == 1 and got["issue_error_ns"] is None
+        assert got["seconds"] == pytest.approx(0.064) and got["original_seconds"] == 255.001
+        assert got["run_time_error"] == pytest.approx(0.064 / 255.001 - 1)
+        assert got["verdict"] == {"load": "other load", "depend": "faithful",
+                                  "max": "faithful"}[mode]
+    text = compare(tmp_path, slow, fast, "--mode", "max").stdout
+    assert "run time: 0.064 s, original 255.001: -99.97 %\n" in text
+
+
+def test_a_load_with_another_curve_is_another_load(tmp_path):
+    """The means are equal."""
+    def groups(*depths):
+        at, found = 0, []
+        for depth in depths:
+            for _ in range(64 // depth):
+                found += [line(read10(8 * (len(found) + n)), at, 100_000) for n in range(depth)]
+                at += 100
+        return found
+    got = figures(tmp_path, groups(2, 8, 2, 8), groups(8, 2, 8, 2), "--mode", "load")
+    assert got["in_flight"]["busy_mean"] == pytest.approx(got["original_in_flight"]["busy_mean"],
+                                                          rel=0.02)
+    assert got["verdict"] == "other load" and "the curves" in got["why"]
+    assert figures(tmp_path, groups(2, 8, 2, 8), groups(2, 8, 2, 8), "--mode",
+                   "load")["verdict"] == "faithful"
+
+
+def test_few_in_flight_of_many_are_another_load(tmp_path):
+    """22 at once for a moment, and otherwise one at a time; the replay has at most 3."""
+    a = [line(read10(8 * n), 0 if n < 22 else 10_000 * n, 1_000 if n < 22 else 10_000_000)
+         for n in range(86)]
+    b = [line(read10(8 * n), n // 3 if n < 22 else 10_000 * n, 1_000 if n < 22 else 10_000_000)
+         for n in range(86)]
+    got = figures(tmp_path, a, b, "--mode", "load")
+    assert (got["original_in_flight"]["max"], got["in_flight"]["max"]) == (22, 3)
+    assert got["verdict"] == "other load" and "at most 3 commands" in got["why"]
+
+
+@pytest.mark.parametrize("mode", ["time", "load", "depend", "max"])
+def test_no_verdict_without_times(tmp_path, mode):
+    bare = [text.replace(f" at={100 * n}", "") for n, text in enumerate(ONE)]
+    for a, b in ((bare, ONE), (ONE, bare), (bare, bare)):
+        got = figures(tmp_path, a, b, "--mode", mode)
+        assert got["verdict"] == ("faithful" if mode == "max" else None), got["why"]
+        assert mode == "max" or "no at=" in got["why"]
+
+
+def test_idle_time(tmp_path):
+    """Pauses of 50 us, of which the replay loses one in ten."""
+    b = [line(read10(8 * n), 100 * n - (50 if n % 10 == 5 else 0), 50_000) for n in range(100)]
+    got = figures(tmp_path, ONE, b)
+    assert got["original_idle"] == {"seconds": pytest.approx(99 * 50e-6), "pauses": 99,
+                                    "share": pytest.approx(99 * 50 / 9950)}
+    # The pause after the early command is longer.
+    assert (got["idle"]["pauses"], got["idle"]["seconds"]) == (89, pytest.approx(99 * 50e-6))
+    assert got["idle_kept"] == {"pauses": pytest.approx(89 / 99), "seconds": 1}
+    assert "idle: 89 pauses, 49.7 % of the time; original 99, 49.7 %; kept 89.9 % of the pauses, " \
+        "100.0 % of their time" in compare(tmp_path, ONE, b).stdout
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_inversions_of_groups_in_slabs(seed, monkeypatch):
+    np = pytest.importorskip("numpy")
+    monkeypatch.setattr(sys, "path", [str(SRC), *sys.path])
+    from judge import figures as judged     # pylint: disable=import-outside-toplevel
+    monkeypatch.setattr(judged, "SLAB", 16)
+    rng = random.Random(seed)
+    spread = rng.choice([1, 5, 100])
+    times = [i * rng.choice([1, 3]) + rng.randrange(spread) for i in range(rng.randrange(80))]
+    groups = [rng.randrange(3) for _ in times]
+    assert judged.inversions(np.array(times, "i8"), np.array(groups, "u1"), 3) == [
+        sum(times[i] > times[k] and groups[i] == groups[k] == group
+            for k in range(len(times)) for i in range(k)) for group in range(3)]

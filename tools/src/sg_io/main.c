@@ -15,12 +15,13 @@
 static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
-	const char *what;
+	const char *what;	/* NULL: for sg_io's own use */
 } commands[] = {
+	{ "columns", cmd_columns, NULL },
 	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
 	{ "compare-luns", cmd_compare_luns, "compare the blocks of two devices" },
 	{ "copy", cmd_copy, "copy the blocks of one device to another" },
-	{ "fidelity", cmd_fidelity, "tell from two recordings how faithful a replay was" },
+	{ "fidelity", cmd_judge, "tell from two recordings how faithful a replay was" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
 	{ "import", cmd_import, "write a command file from what another tool recorded" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
@@ -37,7 +38,8 @@ static void usage(FILE *out)
 	fputs("Usage: sg_io COMMAND [OPTION...] ARG...\n"
 	      "Issue prepared SCSI commands to a device.\n\n", out);
 	for (i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].what);
+		if (commands[i].what)
+			fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].what);
 	fputs("\n'sg_io COMMAND --help' lists the options of a command; 'sg_io --version'\n"
 	      "prints the version.\n"
 	      "\n"
@@ -118,9 +120,12 @@ int main(int argc, char **argv)
 		return commands[i].run(argc - 1, argv + 1);
 	}
 	fprintf(stderr, "sg_io: '%s' is no command: ", argv[1]);
-	for (i = 0; i < ARRAY_SIZE(commands); i++)
-		fprintf(stderr, "%s%s", i + 1 < ARRAY_SIZE(commands) ? i ? ", " : "" : " or ",
-			commands[i].name);
+	for (i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (commands[i].what)
+			fprintf(stderr, "%s%s", commands[i].name,
+				i + 2 < ARRAY_SIZE(commands) ? ", " :
+				i + 1 < ARRAY_SIZE(commands) ? " or " : "");
+	}
 	fputs("; 'sg_io --help' says more\n", stderr);
 	return EXIT_USAGE;
 }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "commands.h"
@@ -12,7 +13,8 @@
 #include "util.h"
 #include "cmdfile/map.h"
 #include "cmdfile/opcodes.h"
-#include "fidelity/fidelity.h"
+#include "compare/child.h"
+#include "judge/columns.h"
 #include "recording/recorder.h"
 #include "timed/timed.h"
 #include "workers/lane.h"
@@ -292,19 +294,60 @@ static void report_more_json(const struct run *run, const struct replayed *all,
 			       NULL);
 }
 
+/* What a process that judges the replay reads as its standard input; -1 after one message. */
+static int commands_to_judge(const struct run *run, const struct replay_options *opt)
+{
+	int fd = memfd_create("sg_io", MFD_CLOEXEC);
+	FILE *out = fd >= 0 ? fdopen(dup(fd), "we") : NULL;
+	bool written = out;
+
+	if (out) {
+		columns_write(run->file, opt->run.devs, opt->run.nr_devs, out);
+		written = !ferror(out);
+		written &= !fclose(out);
+	}
+	if (written)
+		return fd;
+	warn("the commands of %s", run->file->name);
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
 /* Ends the recording of the replay, and compares it with FILE. Return: an exit status. */
 static int report_fidelity(const struct run *run, struct replay_options *opt,
 			   struct json_object **json)
 {
-	const struct fidelity_how how = { .plan = opt->plan, .late_us = FIDELITY_LATE_US };
-	int status = recorder_end(&opt->recorder), compared;
+	int status = recorder_end(&opt->recorder), fd;
+	char mode[32], speed[64], window[64];
+	const char * const argv[] = {
+		"sg_io", "fidelity", "--columns", json ? "--json" : "--columns", mode, speed,
+		window, "--", "-", opt->record, NULL,
+	};
+	struct child child;
 
 	/* Some commands may be missing in an incomplete recording. */
 	if (status > EXIT_NOT_GOOD)
 		return status;
-	compared = fidelity_compare(&how, run->file, opt->run.devs, opt->run.nr_devs, opt->record,
-				    NULL, json);
-	return compared > status ? compared : status;
+	fd = commands_to_judge(run, opt);
+	if (fd < 0)
+		return EXIT_DEVICE;
+	snprintf(mode, sizeof(mode), "--mode=%s", plan_modes[opt->plan.mode]);
+	snprintf(speed, sizeof(speed), "--speed=%.17g", opt->plan.speed);
+	snprintf(window, sizeof(window), "--window=%.6f", opt->plan.window_ns / 1e6);
+	if (child_run((char * const *)argv, fd, &child)) {
+		close(fd);
+		return EXIT_DEVICE;
+	}
+	close(fd);
+	fputs(child.messages, stderr);
+	if (json)
+		*json = json_tokener_parse(child.output);
+	else
+		fputs(child.output, stdout);
+	status = child.status > status ? child.status : status;
+	child_free(&child);
+	return status;
 }
 
 static int report(const struct run *run, const struct result *r)
