@@ -86,7 +86,7 @@
 #define SMQ_LEARN_DOWN		32U
 #define SMQ_LEARN_DOWN_MOST	128U
 /* The same, at first, if the device is slow. */
-#define SMQ_LEARN_DOWN_SLOW	6U
+#define SMQ_LEARN_DOWN_SLOW	3U
 /*
  * Below this depth there is nothing to win unless the device is slow, from this one on it is halved
  * rather than reduced.
