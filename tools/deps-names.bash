@@ -36,13 +36,14 @@ declare -A pacman=(
 	[pkg-config]=pkgconf [procps]=procps-ng [pycodestyle]=python-pycodestyle
 	[pyflakes3]=python-pyflakes
 	[python3]=python [python3-markdown]=python-markdown [python3-matplotlib]=python-matplotlib
-	[python3-hypothesis]=python-hypothesis [python3-pytest]=python-pytest
+	[python3-hypothesis]=python-hypothesis [python3-numpy]=python-numpy
+	[python3-pytest]=python-pytest
 	[qemu-system-arm]=qemu-system-aarch64 [sg3-utils]=sg3_utils
 	[udev]=systemd [xz-utils]=xz
 )
 # Names that are known to be the same everywhere.
 same=" bc bison bpftool clang codespell cpio e2fsprogs fio flex gcc git kmod make mandoc patch perl
-procps python3 python3-hypothesis python3-markdown python3-matplotlib python3-pytest smartmontools
-sparse systemd util-linux zstd "
+procps python3 python3-hypothesis python3-markdown python3-matplotlib python3-numpy python3-pytest
+smartmontools sparse systemd util-linux zstd "
 # What these are for works on Debian only.
 debian_only=" linux-source-6.1 linux-source-6.12 debian-archive-keyring dpkg-dev mmdebstrap "
