@@ -4,12 +4,17 @@ blkparse.txt, trace-cmd.txt, trace.txt, perf.txt and fio.log are what these tool
 12 (fio 3.33 and blkdiscard on two scsi_debug disks). The others follow the descriptions of their
 formats."""
 
+import gzip
+import io
 import json
 import pathlib
 import re
+import subprocess
+import sys
 
+import properties
 import pytest
-from sg_io_build import binary, run
+from sg_io_build import SRC, binary, run
 
 SAMPLES = pathlib.Path(__file__).resolve().parent / "imports"
 R, W = "in 4096", "out 4096 pattern=lba"
@@ -217,3 +222,158 @@ def test_summary(tmp_path):
 def test_more_than_64_devices_are_refused():
     text = "".join(f"{n},h,{n},Read,0,512,0\n" for n in range(65))
     assert "65: device: h_64 is one more than 64; --only NAME" in bad(text, "msr").stderr
+
+
+def blk(*events, device="8,0"):
+    """A trace of blktrace: (action and what follows it) one millisecond after the other."""
+    return "".join(f"  {device}    1 {n:8}     0.{n:03}000000   190  {one}\n"
+                   for n, one in enumerate(events))
+
+
+def lines(text, fmt="blkparse", status=0):
+    done = convert(fmt, "-", stdin=text if isinstance(text, bytes) else text.encode(),
+                   sanitized=False)
+    assert done.returncode == status, done.stderr
+    return [line.split(" # ")[0] for line in done.stdout.splitlines()[1:]], done.stderr
+
+
+RW = f"{R} at=0 cpu=1 took=1000.000"
+
+
+@pytest.mark.parametrize("events", [
+    # Since Linux 4.11 a command of a program has its bytes, but no CDB.
+    ("D   R 36 [sg_inq]", "C   R [0]"), ("D   N 0 [sg_turs]", "C   N [0]"),
+    ("D   R 36 (12 00 00 00 24 00) [sg_inq]", "C   R (12 00 00 00 24 00) [0]")])
+def test_commands_of_programs_are_left_out_and_named(events):
+    got, said = lines(blk("D   R 0 + 8 [dd]", "C   R 0 + 8 [0]", *events), status=1)
+    assert got == [f"{cdb('28', 0)} {RW}"]
+    assert "left out: 1 commands of programs, whose CDBs the trace does not have\n" in said
+
+
+def test_zone_commands_are_left_out_and_named():
+    got, said = lines(blk("D   R 0 + 8 [dd]", "C   R 0 + 8 [0]", "D  WS [kworker/0:1H]",
+                          "C  WS 32768 [0]", "D ZRS 0 + 64 [dd]", "C ZRS 0 + 64 [0]"), status=1)
+    assert got == [f"{cdb('28', 0)} {RW}"] and "left out: 2 zone commands" in said
+
+
+@pytest.mark.parametrize("took", ["", " (  175689)"])
+def test_flushes(took):
+    """After a flush the kernel reports the end of the write that wanted it once more."""
+    got, _ = lines(blk("Q FWS [mkfs.ext4]", "D  FN [kworker/1:1H]", f"C  FN 0{took} [0]",
+                       "C  WS 0 [0]"))
+    assert got == ["35000000000000000000 none 0 at=0 cpu=1 took=1000.000"]
+
+
+@pytest.mark.parametrize("rwbs,want", [
+    ("WFS", "2a08"), ("FWFS", "2a08"), ("WFSM", "2a08"), ("FWS", "2a00"), ("WS", "2a00"),
+    ("RF", "2808"), ("RA", "2800"), ("WZ", "9300"), ("DS", "9308"), ("DE", "9308")])
+def test_kinds_of_blktrace(rwbs, want):
+    got, _ = lines(blk(f"D {rwbs} 0 + 8 [dd]", f"C {rwbs} 0 + 8 [0]"))
+    assert [line[:4] for line in got] == [want] and "took=1000.000" in got[0]
+
+
+def test_several_traces_of_blktrace_in_one_file():
+    sums = "CPU0 (sda):\n Reads Queued:           1,        4KiB\n\nTotal (sda):\n Reads: 1\n" \
+        "Throughput (R/W): 0KiB/s / 0KiB/s\nEvents (sda): 2 entries\nSkips: 0 forward (0 - 0.0%)\n"
+    one = ("D   R 0 + 8 [fio]", "C   R 0 + 8 [0]")
+    got, said = lines(blk(*one) + sums + "Input file sdb.blktrace.0 added\n" +
+                      blk(*one, device="8,16") + sums)
+    assert len(got) == 2 and "8:0: 1\n  8:16: 1\n" in said
+
+
+def test_a_device_without_d_has_its_q():
+    dm = blk("Q   W 0 + 8 [dd]", "C   W 0 + 8 [0]", device="254,0")
+    assert "at=0" in lines(dm)[0][0] and "took=1000.000" in lines(dm)[0][0]
+    both = blk("Q   W 0 + 8 [dd]", "D   W 0 + 8 [dd]", "C   W 0 + 8 [0]")
+    assert lines(both)[0] == [f"{cdb('2a', 0)} {W} at=0 cpu=1 took=1000.000"]
+    assert len(lines(dm + both)[0]) == 2
+
+
+def test_an_event_before_the_zero_of_blkparse(tmp_path):
+    text = ("  8,0    1        1 18446744073.709450616   190  D   W 0 + 8 [fio]\n"
+            "  8,0    1        3     0.000200000   190  D   R 8 + 8 [fio]\n")
+    assert [line.split(" at=")[1] for line in lines(text)[0]] == ["0 cpu=1", "301 cpu=1"]
+    out = tmp_path / "f"
+    convert("blkparse", "-", "--output", out, stdin=text.encode())
+    assert run(binary(True), "fidelity", "--mode", "max", out, out).returncode == 0
+
+
+def test_tracepoints_without_a_tag():
+    """Linux before 5.18 has none."""
+    done = TRACE.replace("cmd_start", "cmd_done").replace("464052", "464152").rstrip() + \
+        " result=(driver=DRIVER_OK host=DID_OK message=COMMAND_COMPLETE status=SAM_STAT_GOOD)\n"
+    assert lines((TRACE + done).replace("driver_tag=69 scheduler_tag=16 ", ""),
+                 "tracepoints")[0] == [f"{cdb('28', 0)} {R} at=0 cpu=1 took=100.000"]
+
+
+@pytest.mark.parametrize("change", [
+    lambda text: b"\xef\xbb\xbf" + text, lambda text: text + b"\n\n", gzip.compress,
+    lambda text: text.replace(b"\n", b"\r\n"),
+    lambda text: subprocess.run(["zstd", "-c"], input=text, capture_output=True,
+                                check=True).stdout])
+@pytest.mark.parametrize("fmt,text", [("msr", MSR), ("snia", SNIA), ("fio", FIO),
+                                      ("blkparse", BLK)])
+def test_files_as_they_are_published(fmt, text, change):
+    assert lines(change(text.encode()), fmt)[0] == lines(text, fmt)[0]
+
+
+@pytest.mark.parametrize("size", [-4, 3, 10])
+def test_a_cut_file_is_refused(size):
+    cut = gzip.compress((MSR * 100).encode())
+    done = convert("msr", "-", stdin=cut[:size])
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
+
+
+def test_a_discard_of_more_than_a_cdb_can_have():
+    text = FIO + "10 /dev/sda trim 4096 3801035759616\n"
+    got = [line.split() for line in lines(text, "fio")[0]][1:]
+    assert sum(int(words[0][20:28], 16) for words in got) == 3801035759616 // 512
+    assert [int(words[0][4:20], 16) for words in got] == [8, 8 + 0xfffffff8]
+
+
+def row(op, lba, blocks, us, took, dev):
+    """A line of hfplayer's CSV, and the line of a command file that it becomes."""
+    want = f"{cdb('28' if op == 'RD' else '2a', lba, blocks)} " \
+        f"{'in' if op == 'RD' else 'out'} {512 * blocks}"
+    end = f" took={took}.000" if took else ""
+    return f"{us},{op},{dev},{lba},{blocks},{took}\n", (us, want, f"dev=lun{dev}", end)
+
+
+@properties.hypothesis.settings(max_examples=20)
+@properties.given(properties.st.lists(properties.st.builds(
+    row, properties.st.sampled_from(("RD", "WR")), properties.st.integers(0, 1 << 20),
+    properties.st.integers(1, 128), properties.st.integers(0, 1 << 40),
+    properties.st.integers(0, 1 << 30), properties.st.integers(0, 3)), min_size=1, max_size=9))
+def test_what_is_imported_is_what_was_there(rows):
+    got, _ = lines(HF.split("\n", maxsplit=1)[0] + "\n" + "".join(text for text, _ in rows),
+                   "hfplayer")
+    first = min(us for _, (us, *_) in rows)
+    want = [f"{one}{' pattern=lba' if ' out ' in one else ''} at={us - first}"
+            f"{f' {dev}' if len({dev for _, (_, _, dev, _) in rows}) > 1 else ''}{end}"
+            for _, (us, one, dev, end) in sorted(rows, key=lambda r: r[1][0])]
+    assert got == want
+
+
+@pytest.mark.parametrize("fmt,name", WANT, ids=lambda v: v)
+def test_any_line_is_imported_or_named(fmt, name, monkeypatch):
+    """A sample with some bytes changed: what ends the import names the line."""
+    monkeypatch.setattr(sys, "path", [str(SRC), *sys.path])
+    from judge import formats, text, trace_lines    # pylint: disable=import-outside-toplevel
+    sample = (SAMPLES / name).read_bytes()
+    places = properties.st.integers(0, len(sample) - 1)
+
+    @properties.given(properties.st.lists(properties.st.tuples(
+        places, properties.st.integers(0, 3), properties.st.binary(max_size=3)), min_size=1,
+        max_size=3))
+    def changed(changes):
+        some = sample
+        for at, length, new in changes:
+            some = some[:at] + new + some[at + length:]
+        trace = trace_lines.Trace(512, None)
+        try:
+            trace_lines.read(formats.FORMATS[fmt](trace), io.BufferedReader(io.BytesIO(some)), "f")
+        except text.Ended as error:
+            assert error.status == 2 and re.match(r"f:\d+: |f: ", str(error))
+        assert len(trace.ns) == len(trace.kind) == len(trace.tag)
+
+    changed()

@@ -9,12 +9,12 @@
 #define EXIT_DEVICE	3	/* the device cannot be used, or was lost */
 #define EXIT_SIGNAL	128	/* plus the signal that ended the run */
 
+int cmd_assemble(int argc, char **argv);
 int cmd_columns(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 int cmd_compare_luns(int argc, char **argv);
 int cmd_copy(int argc, char **argv);
 int cmd_gen(int argc, char **argv);
-int cmd_import(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_judge(int argc, char **argv);
 int cmd_record(int argc, char **argv);

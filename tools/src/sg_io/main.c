@@ -17,13 +17,14 @@ static const struct {
 	int (*run)(int argc, char **argv);
 	const char *what;	/* NULL: for sg_io's own use */
 } commands[] = {
+	{ "assemble", cmd_assemble, NULL },
 	{ "columns", cmd_columns, NULL },
 	{ "compare", cmd_compare, "issue the commands of a file through each path in turn" },
 	{ "compare-luns", cmd_compare_luns, "compare the blocks of two devices" },
 	{ "copy", cmd_copy, "copy the blocks of one device to another" },
 	{ "fidelity", cmd_judge, "tell from two recordings how faithful a replay was" },
 	{ "gen", cmd_gen, "write a command file to standard output" },
-	{ "import", cmd_import, "write a command file from what another tool recorded" },
+	{ "import", cmd_judge, "write a command file from what another tool recorded" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
 	{ "record", cmd_record, "write the commands that a device gets as a command file" },
 	{ "replay", cmd_replay, "issue the commands of a file at their times, on their CPUs" },
