@@ -325,8 +325,9 @@ bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, v
 
 void trace_stop(struct trace *t)
 {
-	tracefs_event_disable(t->instance, SYSTEM, NULL);
+	/* Events end one kind after the other: without this, ends would be missing before starts. */
 	tracefs_trace_off(t->instance);
+	tracefs_event_disable(t->instance, SYSTEM, NULL);
 }
 
 /* Adds the number of line @name in a CPU's "stats" to @sum. Returns false without such a line. */
