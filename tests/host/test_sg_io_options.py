@@ -145,12 +145,17 @@ def test_replay_refuses_a_file_without_times(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["load", "depend"])
-def test_modes_that_need_ends_refuse_lines_without_them(tmp_path, mode):
+def test_modes_that_need_ends_take_commands_without_them_as_ended_last(tmp_path, mode):
     path = tmp_path / "f"
     path.write_text("000000000000 none 0 at=0 took=5\n000000000000 none 0 at=9\n", encoding="ascii")
     done = run(binary(True), "replay", "--mode", mode, "/dev/null", path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith(f"sg_io: {path}: 1 of 2 commands have no took=: they count as "
+                                  "ended last\nsg_io: /dev/null: not a node")
+    path.write_text("000000000000 none 0 at=0\n", encoding="ascii")
+    done = run(binary(True), "replay", "--mode", mode, "/dev/null", path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"sg_io: {path}:2: no took=, which --mode {mode} needs\n"
+    assert done.stderr == f"sg_io: {path}: no line has took=, which --mode {mode} needs\n"
 
 
 def test_times_must_not_go_back_on_a_cpu(tmp_path):

@@ -404,6 +404,12 @@ static enum map_result place(struct line *l, const struct cmdfile_options *opt,
 	return opt->maps ? map_command(opt->maps, l->dev, l->cmd, l->why, WHY_BYTES) : MAP_KEEP;
 }
 
+/* See cmdfile_took(). */
+static __u32 pack_took(__u64 ns)
+{
+	return ns >> 31 ? 1u << 31 | ns / 1000000 : ns;
+}
+
 /* The array of took= begins with the first line that has it; those before have 0. */
 static bool set_took(struct line *l, struct cmdfile *file, size_t room)
 {
@@ -413,7 +419,7 @@ static bool set_took(struct line *l, struct cmdfile *file, size_t room)
 		file->took = calloc(room, sizeof(*file->took));
 	if (!file->took)
 		return fail(l, "no memory");
-	file->took[file->nr] = l->took_ns >> 31 ? 1u << 31 | l->took_ns / 1000000 : l->took_ns;
+	file->took[file->nr] = pack_took(l->took_ns);
 	return true;
 }
 
@@ -557,12 +563,36 @@ static bool sort_by_time(struct cmdfile *file)
 static bool finish_line(struct line *l, const struct cmdfile_options *opt, struct times *times,
 			struct cmdfile *file, size_t room)
 {
-	if (opt->needs_took && !l->took_ns)
-		return fail(l, "no took=, which %s needs", opt->needs_took);
 	if (opt->by_time && !check_time(times, l))
 		return false;
 	return build_data(l, opt->make_later, file->data) && set_took(l, file, room) &&
 		set_expect(l, file, room);
+}
+
+/* A recording does not have the ends of what was in flight when it ended. */
+static bool end_all(struct cmdfile *file, const char *needs)
+{
+	__u64 last = 0, end, took;
+	size_t i, open = 0;
+
+	for (i = 0; file->took && i < file->nr; i++) {
+		end = file->cmds[i].at_us * 1000 + cmdfile_took(file, i);
+		last = end > last ? end : last;
+		open += !file->took[i];
+	}
+	if (!file->took || open == file->nr) {
+		warnx("%s: no line has took=, which %s needs", file->name, needs);
+		return false;
+	}
+	for (i = 0; open && i < file->nr; i++) {
+		took = last - file->cmds[i].at_us * 1000;
+		if (!file->took[i])
+			file->took[i] = pack_took(took > TOOK_NS_MAX ? TOOK_NS_MAX : took ?: 1);
+	}
+	if (open)
+		warnx("%s: %zu of %zu commands have no took=: they count as ended last",
+		      file->name, open, file->nr);
+	return true;
 }
 
 static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfile *file)
@@ -631,6 +661,8 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 		      dropped ? " from --from to --to" : "");
 		return -1;
 	}
+	if (opt->needs_took && !end_all(file, opt->needs_took))
+		return -1;
 	if (opt->by_time && !sort_by_time(file)) {
 		warnx("%s: no memory to sort %zu commands", file->name, file->nr);
 		return -1;

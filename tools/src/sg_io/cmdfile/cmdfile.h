@@ -55,7 +55,7 @@ struct cmdfile_options {
 	bool many_devices;	/* dev= may name more than one */
 	bool make_later;	/* no images of patterns: cmdfile_fill() makes the data */
 	bool by_time;		/* commands are sorted by at=, which must not go back on a CPU */
-	const char *needs_took;	/* refuses lines without took=: what needs it; NULL: nothing */
+	const char *needs_took;	/* needs took=: commands without it ended last; NULL: nothing */
 	const struct maps *maps;	/* changes each command; NULL: none */
 	__u64 memory;		/* limit for the data-out images, in bytes */
 };
