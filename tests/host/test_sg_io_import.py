@@ -120,7 +120,9 @@ FIELDS = {"blkparse": (BLK, " ", (1, 2, 4, 6, 7, 8, 9, 10)), "msr": (MSR, ",", (
 
 @pytest.mark.parametrize("fmt,number,junk", [
     (fmt, number, junk) for fmt, (_, _, numbers) in FIELDS.items() for number in numbers
-    for junk in ("@", "-1", "1x", None) if junk or number > 1])
+    for junk in ("@", "-1", "1x", None) if junk or number > 1
+    # The end of a flush is such a line of blkparse.
+    and (fmt, number) != ("blkparse", 8)])
 def test_a_wrong_or_missing_field_is_refused_by_its_number(fmt, number, junk):
     """Without @junk the line ends before the field."""
     text, between, _ = FIELDS[fmt]
