@@ -22,7 +22,8 @@ BARRIER = re.compile(
     r"\b(?:xchg|cmpxchg|atomic\w*_xchg|atomic\w*_cmpxchg|atomic_fetch_\w+)\(")
 # Names that BARRIER matches although they are not barriers.
 NAMES = re.compile(r"\bsmqsg_\w+\(|\b\w+_release\((?:struct|fd|file)|\blio_\w+\(|\bram_release\(|"
-                   r"\bvs_release\(|\w+_regions\(|device_release_driver\(|\bsmq_cmd_own\(")
+                   r"\bvs_release\(|\w+_regions\(|device_release_driver\(|\bbdev_release\(|"
+                   r"\bsmq_cmd_own\(")
 # Places that need no litmus test, with the reason.
 WITHOUT = {
     ("drivers/conv/attach.c", "conv_attach_quiesce"): "waits for readers, then memory is freed",
