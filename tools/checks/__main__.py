@@ -7,7 +7,14 @@ missing packages and kernels, which is not part of that time.
 Tests that share a guest are one step: "vm/cdb+7" is vm/cdb and seven others. A guest that a busy
 machine let stand still has a second try. So have, at the end and alone, up to 5 tests that failed.
 
-The last line is "N passed, M failed, K skipped". Logs are kept in build/check/.
+The last line is "N passed, M failed, K skipped". Logs are kept in build/check/. The exit status is
+0 if tests passed and none failed, 1 otherwise, and 2 for wrong arguments.
+
+examples:
+  tools/check --since HEAD~3
+  tools/check --only lint --only 'host/sg_*'
+  tools/check --only 'vm/e*' --kernel 7.2
+  tools/check --only plant/ram-wrong-byte
 """
 
 import argparse
@@ -42,21 +49,11 @@ SPARE = 2.5
 MOST_SHOWN = 10         # tests of one step that failed
 MOST_AGAIN = 5          # tests that have a second try
 
-EPILOG = """\
-exit status: 0 tests passed and none failed; 1 otherwise; 2 wrong arguments
-
-examples:
-  tools/check --since HEAD~3
-  tools/check --only lint --only 'host/sg_*'
-  tools/check --only 'vm/e*' --kernel 7.2
-  tools/check --only plant/ram-wrong-byte
-"""
-
 
 def parse() -> argparse.Namespace:
     """Parses the command line."""
     parser = argparse.ArgumentParser(
-        prog="tools/check", description=__doc__, epilog=EPILOG, allow_abbrev=False,
+        prog="tools/check", description=__doc__, allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--since", default="", metavar="REV",
