@@ -325,7 +325,7 @@ bool trace_read(struct trace *t, bool (*take)(const struct trace_event *event, v
 
 void trace_stop(struct trace *t)
 {
-	/* Events end one kind after the other: without this, ends would be missing before starts. */
+	/* Events end one kind after the other: without this, some would lack their start. */
 	tracefs_trace_off(t->instance);
 	tracefs_event_disable(t->instance, SYSTEM, NULL);
 }
