@@ -27,8 +27,8 @@ ifneq ($(notdir $(M)),dkms)
 \t@touch $(M)/Module.symvers
 \t@for module in %s; do touch $(M)/drivers/$$module.ko; done
 else
-\t@cd $(M) && for module in $(or $(SMQ_STUBS),smq_none); do \\
-\t\t[ $$module = smq_none ] || grep -q smq_none.c $$module.c && echo stub >$$module.ko; done
+\t@cd $(M) && for module in $(or $(SMQ_REFUSING),smq_none); do \\
+\t\t[ $$module = smq_none ] || grep -q smq_none.c $$module.c && echo refuses >$$module.ko; done
 endif
 """
 LISTS = ("BUILT_MODULE_NAME", "BUILT_MODULE_LOCATION", "DEST_MODULE_LOCATION")

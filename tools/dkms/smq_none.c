@@ -7,15 +7,15 @@
  */
 #include <linux/module.h>
 
-#ifdef SMQ_STUB
-static int __init stub_init(void)
+#ifdef SMQ_REFUSES
+static int __init refuse_init(void)
 {
 	pr_err(KBUILD_MODNAME " did not compile for this kernel, see dkms' make.log\n");
 	return -EOPNOTSUPP;
 }
-module_init(stub_init);
+module_init(refuse_init);
 
-MODULE_DESCRIPTION("Stub: smq did not compile for this kernel");
+MODULE_DESCRIPTION("Refuses to load: smq did not compile for this kernel");
 #else
 MODULE_DESCRIPTION("Empty: no smq for kernels without SCSI, before 6.1, from 7.4 on");
 #endif
