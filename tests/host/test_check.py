@@ -187,6 +187,14 @@ def test_tests_that_failed_run_once_more_alone(run, capsys, tries, ended, passed
     assert (status == 0) == bool(passed) == ("unstable vm/eh on uml-perf: t.py::x" in out)
 
 
+def test_a_signal_during_a_build_stops_it(run, capsys, monkeypatch):
+    stopped = []
+    monkeypatch.setattr(process.Runner, "stop", lambda self: stopped.append(self))
+    with pytest.raises(SystemExit):
+        run(capsys, "--only", "build/6.1", ends=lambda _step: sys.exit(143))
+    assert stopped
+
+
 def test_the_first_failure_ends_a_run_with_first(run, capsys):
     began, _, status = run(
         capsys, "--changed", "drivers/sg/run.c", "--first", "tests/host/test_sg_cdb.py",
@@ -211,11 +219,9 @@ def test_times_of_a_run_are_taken_from_its_results(tmp_path):
     assert list(result.failures(tmp_path / "junit.xml")) == ["tests/b.py::x (vm/a+1 on 6.1)"]
 
 
-CHANGES = ["drivers/sg/run.c", "drivers/core/eh.c", "drivers/conv/attach.c", "docs/testing.md",
-           "drivers/policy/prio.c", "tools/src/sg_io/run/run.c", "tools/bench/run", "tools/vm", "x"]
-
-
-@pytest.mark.parametrize("changed", CHANGES)
+@pytest.mark.parametrize("changed", [
+    "drivers/sg/run.c", "drivers/core/eh.c", "drivers/conv/attach.c", "docs/testing.md",
+    "drivers/policy/prio.c", "tools/src/sg_io/run/run.c", "tools/bench/run", "tools/vm", "x"])
 def test_each_change_gets_a_run_of_15_minutes(changed):
     gate = choose.Gate(TABLE, [changed], "seed")
     assert choose.wall(gate.steps, TABLE) <= 60 * choose.MINUTES

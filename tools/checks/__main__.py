@@ -110,6 +110,7 @@ class Check:
         self.folder = TOP / "build" / "check"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.runner = process.Runner()
+        self.pool = ThreadPoolExecutor(options.jobs)
         self.results: list[Result] = []
         self.built: set[str] = {""}
         self.began = time.monotonic()
@@ -229,13 +230,7 @@ class Check:
             if kernel not in self.built:
                 self.run_step(self.options.table.build_of(kernel))
         guests = together([step for step in steps if not step.builds])
-        with ThreadPoolExecutor(self.options.jobs) as pool:
-            try:
-                list(pool.map(self.run_step, guests))
-            except BaseException:
-                self.options.minutes = 0
-                self.runner.stop()
-                raise
+        list(self.pool.map(self.run_step, guests))
         self.again(guests)
 
     def run_all(self) -> None:
@@ -271,6 +266,8 @@ def main() -> int:
     try:
         check.run_all()
     finally:
+        check.runner.stop()
+        check.pool.shutdown()
         print("---")
         for result in check.results:
             check.show(result)
