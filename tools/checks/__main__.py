@@ -20,7 +20,6 @@ examples:
 import argparse
 import json
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -28,13 +27,12 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
-from testvm.command import positive
+from testvm.command import catch_signals, positive
 
 from . import choose, plants, process, pytests
-from .result import (FAILED, PASSED, SKIPPED, Case, Result, last_line, read_times, reasons,
-                     refreshed, write_junit)
+from .result import (FAILED, PASSED, SKIPPED, Case, Result, last_line, reasons, refreshed,
+                     write_junit)
 from .steps import AREAS, KERNELS, TIMES, Step, Table, together
 
 TOP = Path(__file__).resolve().parents[2]
@@ -132,9 +130,9 @@ class Check:
     def announce(self, steps: list[Step]) -> None:
         """Says what will run, and how long that takes."""
         areas = Counter(step.area for step in steps)
-        self.say(f"{self.options.said}; " + ", ".join(f"{areas[area]} {area}" for area in AREAS
-                                                      if areas[area]) + "; about "
-                 f"{choose.wall(steps, self.options.table) / 60:.0f} minutes on an idle machine")
+        self.say(f"{self.options.said}; {', '.join(f'{areas[area]} {area}' for area in areas)}; "
+                 f"about {choose.wall(steps, self.options.table) / 60:.0f} minutes on an idle "
+                 "machine")
         if self.options.left_out:
             self.say("no time for " + " ".join(sorted(step.path for step in self.options.left_out)))
 
@@ -150,9 +148,9 @@ class Check:
         limit = min(left, BUILD_SECONDS if step.builds else
                     max(SLOWER * step.seconds, LEAST_SECONDS))
         try:
-            late = self.over() or SPARE * step.seconds > left
-            if late or step.needs not in self.built:
-                why = "no time was left" if late else f"{step.needs} was not built"
+            why = ("no time was left" if self.over() or SPARE * step.seconds > left else
+                   "" if step.needs in self.built else f"{step.needs} was not built")
+            if why:
                 result = Result("", [Case(name, SKIPPED, message=why)])
             else:
                 self.say(f"{name} begins")
@@ -203,7 +201,7 @@ class Check:
             passed = {case.name for case in new.of(PASSED) if all(one.ended for one in new.cases)}
             for case in result.of(FAILED):
                 if case.name in passed:
-                    case.outcome, case.first = PASSED, case.message
+                    case.outcome, case.unstable = PASSED, True
             self.show(result)
 
     @staticmethod
@@ -218,9 +216,8 @@ class Check:
             print(f"skipped {result.step}: {count} x {reason}")
         for case in result.of(PASSED):
             if case.message:
-                print(f"{result.step}: {case.message}")
-            if case.first:
-                print(f"unstable {result.step}: {case.name}: {case.first.splitlines()[-1]}")
+                print(f"{'unstable ' * case.unstable}{result.step}: {case.name}: "
+                      f"{case.message.splitlines()[-1]}")
         sys.stdout.flush()
 
     def run(self, steps: list[Step]) -> None:
@@ -244,11 +241,6 @@ class Check:
         self.run([step for step in steps if self.options.first not in step.targets])
 
 
-def stop(number: int, _frame: FrameType | None) -> None:
-    """A signal handler: raises SystemExit, so that running programs are stopped."""
-    raise SystemExit(128 + number)
-
-
 def main() -> int:
     """Runs the chosen steps."""
     options = parse()
@@ -257,11 +249,10 @@ def main() -> int:
         print("\n".join(map(str, options.steps)))
         return 0
     if options.times:
-        times = json.dumps(refreshed(read_times(TOP / TIMES), junit), indent=0)
+        times = json.dumps(refreshed(options.table.times, junit), indent=0)
         (TOP / TIMES).write_text(times + "\n", encoding="utf-8")
         return 0
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, stop)
+    catch_signals()
     check = Check(options)
     try:
         check.run_all()

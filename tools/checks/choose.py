@@ -4,11 +4,13 @@ all the rest."""
 
 import fnmatch
 import hashlib
+import itertools
 import math
 import os
 import subprocess
 import tomllib
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,8 +23,8 @@ CPUS = os.cpu_count() or 1
 JOBS = 2 * CPUS
 SPEED = 1.4 * CPUS
 # Of these a run has no more than this many seconds: the core on 7.2, and tests under sanitizers.
-NEWEST_SECONDS = 150
-SANITIZED_SECONDS = 200
+NEWEST_SECONDS = 150.0
+SANITIZED_SECONDS = 200.0
 NEWEST = "7.2"
 # Each run builds for these kernels, slices for all.
 BUILT = ("6.1", "6.12", NEWEST)
@@ -79,11 +81,10 @@ def changed_files(top: Path, since: str) -> tuple[list[str], str]:
 
 def wall(steps: list[Step], table: Table) -> float:
     """The seconds that steps take with the builds that they need, which use all CPUs."""
-    kernels = {step.needs for step in steps if step.needs}
-    builds = {table.build_of(kernel) for kernel in kernels} | {s for s in steps if s.builds}
+    kernels = {step.kernel if step.builds else step.needs for step in steps} - {""}
     # Steps that share a guest start it once; a guest has about four of them.
     rest = sum(step.seconds + step.boot / 4 for step in steps if not step.builds)
-    return sum(build.seconds for build in builds) + rest / SPEED
+    return sum(table.build_of(kernel).seconds for kernel in kernels) + rest / SPEED
 
 
 class Gate:
@@ -96,8 +97,8 @@ class Gate:
         self._subjects = subjects(table.top)
         self.touched = [one for one in self._subjects if one.touched(changed)]
         self.steps = self.fixed()
-        rest = self._shuffled(quickest([step for step in table.steps if step not in self.steps
-                                        and step.area in ("host", "vm")]))
+        rest = sorted(quickest([step for step in table.steps if step not in self.steps and
+                                step.area in ("host", "vm")]), key=self._number)
         due = [step for step in rest if self._due(step)]
         rest = [step for step in rest if step not in due]
         for seconds in PART_SECONDS:
@@ -107,8 +108,9 @@ class Gate:
         # The changed tests come first, and short ones likely before long ones.
         due = sorted(parts, key=lambda step: (
             not self._changed.intersection(step.targets), step.seconds * self._number(step)))
-        self.left_out = self._add(due, 60 * MINUTES)
-        self._add(self._by_subject(rest), 60 * MINUTES)
+        self._add(due)
+        self.left_out = [step for step in due if step not in self.steps]
+        self._add(self._by_subject(rest))
 
     def fixed(self) -> list[Step]:
         """What each run has: builds, lint, tests on the host, the core, a part of the core on the
@@ -119,13 +121,11 @@ class Gate:
                  step.area == "host" and not any(one.has(step) for one in quiet) or
                  step.area == "vm" and step.kernel == FULL and step.mark]
         core = {step.targets for step in steps if step.area == "vm"}
-        for kernel, most in ((NEWEST, NEWEST_SECONDS), (SANITIZE, SANITIZED_SECONDS)):
-            seconds = float(most)
-            there = self._shuffled([self._part(step, most) for step in self._table.steps
-                                    if step.kernel == kernel and step.targets and
-                                    step.area in ("vm", "sanitize")])
-            for step in sorted(there, key=lambda step: (not self._due(step),
-                                                        step.targets not in core)):
+        for kernel, seconds in ((NEWEST, NEWEST_SECONDS), (SANITIZE, SANITIZED_SECONDS)):
+            there = [self._part(step, seconds) for step in self._table.steps if
+                     step.kernel == kernel and step.targets and step.area in ("vm", "sanitize")]
+            for step in sorted(there, key=lambda step: (
+                    not self._due(step), step.targets not in core, self._number(step))):
                 if step.seconds <= seconds:
                     seconds -= step.seconds
                     steps.append(step)
@@ -140,10 +140,6 @@ class Gate:
         """A number from 0 to 1 that depends on the commit."""
         return int.from_bytes(hashlib.sha256(f"{self._seed} {step}".encode()).digest()[:4]) / 2**32
 
-    def _shuffled(self, steps: list[Step]) -> list[Step]:
-        """The steps in an order that depends on the commit."""
-        return sorted(steps, key=self._number)
-
     def _part(self, step: Step, seconds: float) -> Step:
         """The step, or a part of it that takes @seconds at most: another one for each commit."""
         parts = _parts(step, seconds)
@@ -151,23 +147,15 @@ class Gate:
 
     def _by_subject(self, steps: list[Step]) -> list[Step]:
         """A step of each subject, then the next one of each."""
-        count: dict[str, int] = defaultdict(int)
-        turn = {}
-        for step in steps:
-            name = next((one.name for one in self._subjects if one.has(step)), "")
-            count[name] += 1
-            turn[step] = count[name]
-        return sorted(steps, key=lambda step: turn[step])
+        turns: dict[str, Iterator[int]] = defaultdict(itertools.count)
+        return sorted(steps, key=lambda step: next(turns[next(
+            (one.name for one in self._subjects if one.has(step)), "")]))
 
-    def _add(self, steps: list[Step], seconds: float) -> list[Step]:
-        """Adds steps until the time is used up. Returns those that do not fit."""
-        left = []
+    def _add(self, steps: list[Step]) -> None:
+        """Adds steps for which there is time."""
         for step in steps:
-            if wall([*self.steps, step], self._table) <= seconds:
+            if wall([*self.steps, step], self._table) <= 60 * MINUTES:
                 self.steps.append(step)
-            else:
-                left.append(step)
-        return left
 
 
 def _parts(step: Step, seconds: float) -> list[Step]:

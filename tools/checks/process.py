@@ -7,7 +7,6 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
 # Seconds from SIGTERM to SIGKILL: tools/vm needs them to stop QEMU and collect its output.
 GRACE_SECONDS = 45
@@ -23,7 +22,7 @@ class Runner:
         self._running: set[subprocess.Popen[bytes]] | None = set()
 
     def run(self, command: list[str], log: Path, limit: float, cwd: Path,
-            environment: Mapping[str, str] = MappingProxyType({})) -> int:
+            environment: Mapping[str, str] | None = None) -> int:
         """Runs a program with its output in @log. Returns its exit status, or TIMED_OUT."""
         words = ["timeout", f"--kill-after={GRACE_SECONDS}", f"{limit:.0f}", *command]
         with log.open("ab") as output:
@@ -34,7 +33,7 @@ class Runner:
                     return 128 + signal.SIGTERM
                 process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=output,
                                            stderr=subprocess.STDOUT,
-                                           env={**os.environ, **environment})
+                                           env={**os.environ, **(environment or {})})
                 self._running.add(process)
             return process.wait()
 

@@ -87,7 +87,6 @@ def in_vm(runner: process.Runner, top: Path, folder: Path, kernel: str, targets:
     log = ConsoleLog("vm: end ")
     log.feed((folder / "console").read_bytes() if (folder / "console").exists() else b"")
     log = log.of_last_boot()
-    fault = next((line.strip() for line in log.faults().splitlines()
-                  if "BUG" in line or "WARNING" in line or "KASAN" in line), log.faults()[-200:])
-    return Result("", judge(folder / "record", KERNEL_REPORT if fault else status,
-                            fault and f"{WHY[KERNEL_REPORT]}: {fault}"), stall=log.stall())
+    fault = next((f"{WHY[KERNEL_REPORT]}: {line}" for line in log.reports().values()), "")
+    return Result("", judge(folder / "record", KERNEL_REPORT if fault else status, fault),
+                  stall=log.stall())

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests, their results, and the time that each test file took in earlier runs."""
 
-import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,15 +12,15 @@ REASON_LINES = 8
 
 @dataclass
 class Case:
-    """One test and its outcome. ended: whether the test itself came to its end. first: why its
-    first try failed, if it had two."""
+    """One test and its outcome. ended: whether the test itself came to its end. unstable: whether
+    it has passed only at its second try; the message is of the first."""
 
     name: str
     outcome: str
     seconds: float = 0.0
     message: str = ""
     ended: bool = False
-    first: str = ""
+    unstable: bool = False
 
 
 @dataclass
@@ -63,10 +62,9 @@ def write_junit(results: list[Result], path: Path) -> None:
                                           name=case.name, time=f"{case.seconds:.2f}")
             # Maven Surefire has the element flakyFailure, so other programs know it.
             kind = {FAILED: "failure", SKIPPED: "skipped"}.get(case.outcome, "flakyFailure")
-            message = case.first if case.outcome == PASSED else case.message
-            if message or case.outcome != PASSED:
+            if case.unstable or case.outcome != PASSED:
                 ElementTree.SubElement(node, kind).text = "".join(
-                    c for c in message if c.isprintable() or c in "\n\t")
+                    c for c in case.message if c.isprintable() or c in "\n\t")
     ElementTree.indent(root)
     ElementTree.ElementTree(root).write(path, encoding="utf-8", xml_declaration=True)
 
@@ -93,8 +91,3 @@ def refreshed(times: dict[str, float], junit: Path) -> dict[str, float]:
     new = {key: round(seconds, 1) for key, seconds in found.items()
            if " part " not in key and seconds >= times.get(key, 0) * key.startswith("build/")}
     return dict(sorted((times | new).items()))
-
-
-def read_times(path: Path) -> dict[str, float]:
-    """The stored times."""
-    return dict(json.loads(path.read_text(encoding="utf-8")))

@@ -2,13 +2,12 @@
 """All steps that tools/check can run, as one table."""
 
 import fnmatch
+import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from testvm import needs
-
-from .result import read_times
 
 KERNELS = ("6.1", "6.12", "7.2", "7.3")
 FULL = "6.1"        # the kernel on which all tests run
@@ -16,21 +15,17 @@ TIMES = "tests/times.json"
 UML, SANITIZE = "uml-perf", "uml-sanitize"
 # Each file of tests/vm runs on 6.1, with --all. A line "# on: WORD..." says where else: the kernel,
 # and whether only the smoke tests of a file run there; "core" is part of each run.
-PLACES = {"core": (FULL, True), "uml": (UML, False), "sanitize": (SANITIZE, False),
-          **{kernel: (kernel, True) for kernel in KERNELS if kernel != FULL}}
+PLACES = {"core": (FULL, "smoke"), "uml": (UML, ""), "sanitize": (SANITIZE, ""),
+          **{kernel: (kernel, "smoke") for kernel in KERNELS if kernel != FULL}}
 LINTERS = ("checkpatch", "sparse", "shell", "python", "types", "spelling", "commits")
 AREAS = ("build", "lint", "host", "vm", "sanitize", "plant", "slow", "proof")
 # The seconds of a step that has no time in tests/times.json yet.
-UNKNOWN = {"build": 60, "lint": 20, "host": 10, "vm": 30, "sanitize": 60, "plant": 120,
-           "slow": 600, "proof": 60}
+UNKNOWN = dict.fromkeys(AREAS, 60) | {"lint": 20, "host": 10, "vm": 30, "plant": 120, "slow": 600}
 # Emulation takes so many times as long as User Mode Linux, where the time is not known.
 EMULATION = 4
 # Seconds until the first test of a guest begins, and how long the tests of files may take that
-# share a guest.
-BOOT = {UML: 4, SANITIZE: 15}
-BOOT_VM = 15
-TOGETHER = {UML: 60, SANITIZE: 120}
-TOGETHER_VM = 150
+# share a guest: by kernel, and for all others.
+GUESTS, GUEST = {UML: (4, 60), SANITIZE: (15, 120)}, (15, 150)
 
 
 @dataclass(frozen=True)
@@ -62,7 +57,7 @@ class Step:
     @property
     def boot(self) -> float:
         """Seconds until the first test begins."""
-        return BOOT.get(self.kernel, BOOT_VM) if self.kernel and not self.builds else 0
+        return GUESTS.get(self.kernel, GUEST)[0] if self.kernel and not self.builds else 0
 
     @property
     def slug(self) -> str:
@@ -80,7 +75,7 @@ class Table:
 
     def __init__(self, top: Path):
         self.top = top
-        self.times = read_times(top / TIMES)
+        self.times: dict[str, float] = json.loads((top / TIMES).read_text(encoding="utf-8"))
         self.steps = [
             *(Step("build", kernel, kernel) for kernel in (*KERNELS, UML, SANITIZE)),
             *(Step("lint", name) for name in LINTERS),
@@ -107,11 +102,10 @@ class Table:
         return [Step(area, _name(path), targets=(str(path),), needs=FULL)
                 for path in self._files(folder)]
 
-    def _guest(self, area: str, path: Path, kernel: str, smoke: bool = False) -> Step:
+    def _guest(self, area: str, path: Path, kernel: str, mark: str = "") -> Step:
         """The step of one file in a guest."""
         words = tuple(needs.lines(self.top / path, kernel in (UML, SANITIZE)))
-        return Step(area, _name(path), kernel, (str(path),), "smoke" if smoke else "", kernel,
-                    words)
+        return Step(area, _name(path), kernel, (str(path),), mark, kernel, words)
 
     def _places(self, path: Path) -> list[Step]:
         """The steps of one file of tests/vm: on 6.1, and where the file itself says."""
@@ -137,22 +131,18 @@ class Table:
         found = []
         for pattern in patterns or ["vm"]:
             area, _, name = pattern.partition("/")
-            if area not in AREAS:
-                raise ValueError(f"--only {pattern}: area '{area}' is unknown, expected one of: "
-                                 f"{' '.join(AREAS)}")
-            known = [step for step in self.steps if step.area == area]
+            known = {step: step.name for step in self.steps if step.area == area}
             matching = [step for step in known if fnmatch.fnmatch(step.name, name or "*")]
             if not matching:
-                raise ValueError(f"--only {pattern}: matches none of: "
-                                 f"{' '.join(sorted({step.name for step in known}))}")
+                names = sorted(set(known.values())) or f"the areas {' '.join(AREAS)}".split()
+                raise ValueError(f"--only {pattern}: matches none of: {' '.join(names)}")
             found += matching
         if not kernel:
             return quickest(found)
-        guests = [step for step in found if step.area == "vm"]
-        names = dict.fromkeys(step.name for step in guests if patterns or step.mark)
-        targets = {step.name: Path(step.targets[0]) for step in guests}
+        paths = dict.fromkeys(step.targets[0] for step in found
+                              if step.area == "vm" and (patterns or step.mark))
         return [step for step in found if step.area != "vm"] + [
-            self._guest("vm", targets[name], kernel, not patterns) for name in names]
+            self._guest("vm", Path(path), kernel, "" if patterns else "smoke") for path in paths]
 
 
 def _name(path: Path) -> str:
@@ -173,14 +163,13 @@ def together(steps: list[Step]) -> list[Step]:
     """The steps, the longest first. Those that can share a guest become one step."""
     groups: list[list[Step]] = []
     for step in sorted(steps, key=lambda step: -step.seconds):
-        limit = TOGETHER.get(step.kernel, TOGETHER_VM)
-        group = next((group for group in groups if step.kernel and not step.builds and
-                      _guest_of(group[0]) == _guest_of(step) and
-                      sum(one.seconds for one in (*group, step)) <= limit), None)
-        if group:
-            group.append(step)
-        else:
-            groups.append([step])
+        limit = GUESTS.get(step.kernel, GUEST)[1]
+        group: list[Step] = next((group for group in groups if step.kernel and not step.builds and
+                                  _guest_of(group[0]) == _guest_of(step) and
+                                  sum(one.seconds for one in (*group, step)) <= limit), [])
+        if not group:
+            groups.append(group)
+        group.append(step)
     merged = [replace(group[0], name=group[0].name + (f"+{len(group) - 1}" if group[1:] else ""),
                       targets=tuple(target for step in group for target in step.targets),
                       seconds=sum(step.seconds for step in group) + group[0].boot)

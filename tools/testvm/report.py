@@ -123,28 +123,31 @@ class ConsoleLog:
         part.feed(text.encode())
         return part
 
+    def reports(self) -> dict[int, str]:
+        """The lines that report a fault, by their numbers in the log."""
+        lines = self.text().splitlines()
+        return {at: line.strip() for at, line in enumerate(lines)
+                if _FAULTS.search(line) and not _is_known(lines, at)}
+
     def stall(self) -> str:
         """The first line that reports a fault, if a busy host alone can have caused all of them;
         otherwise ""."""
-        lines = self.text().splitlines()
-        found = [line for at, line in enumerate(lines)
-                 if _FAULTS.search(line) and not _is_known(lines, at)]
-        return found[0].strip() if found and all(map(_STALLS.search, found)) else ""
+        found = list(self.reports().values())
+        return found[0] if found and all(map(_STALLS.search, found)) else ""
 
     def faults(self) -> str:
         """The first report of a fault, with some lines before it; "" if there is none."""
         lines = self.text().splitlines()
-        first = next((i for i, line in enumerate(lines)
-                      if _FAULTS.search(line) and not _is_known(lines, i)), None)
-        if first is None:
+        found = list(self.reports())
+        if not found:
             return ""
+        first = found[0]
         last = min(first + _AFTER, len(lines))
         for i in range(first, last):
             if _END.search(lines[i]):
                 last = min(i + 2, len(lines))
                 break
-        more = sum(1 for i in range(last, len(lines))
-                   if _FAULTS.search(lines[i]) and not _is_known(lines, i))
+        more = sum(at >= last for at in found)
         report = lines[max(first - _BEFORE, 0):last]
         if more:
             report.append(f"({more} more lines that report a fault follow; --log FILE keeps the "
