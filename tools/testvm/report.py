@@ -38,7 +38,7 @@ _STALLS = re.compile(r"rcu: INFO: \S+ (?:self-)?detected|INFO: rcu\S* (?:self-)?
                      r"BUG: soft lockup|BUG: workqueue lockup")
 # Reports of known defects of the kernel itself, which this project cannot fix. For each report: a
 # pattern of its first line; a second pattern, which one of its lines must match; how many lines,
-# from the first on, are searched for the second pattern. tests/vm/kit/klog.py has the same list.
+# from the first on, are searched for the second pattern.
 _KNOWN = (
     # User Mode Linux of 7.2 walks a process's maple tree without its lock when it flushes the TLB;
     # lockdep reports that when an aio ring is freed.
@@ -73,6 +73,12 @@ def _is_known(lines: list[str], at: int) -> bool:
                 if _END.search(line):
                     break
     return False
+
+
+def reports(lines: list[str]) -> dict[int, str]:
+    """The lines that report a fault, by their numbers."""
+    return {at: line.strip() for at, line in enumerate(lines)
+            if _FAULTS.search(line) and not _is_known(lines, at)}
 
 
 class ConsoleLog:
@@ -125,9 +131,7 @@ class ConsoleLog:
 
     def reports(self) -> dict[int, str]:
         """The lines that report a fault, by their numbers in the log."""
-        lines = self.text().splitlines()
-        return {at: line.strip() for at, line in enumerate(lines)
-                if _FAULTS.search(line) and not _is_known(lines, at)}
+        return reports(self.text().splitlines())
 
     def stall(self) -> str:
         """The first line that reports a fault, if a busy host alone can have caused all of them;

@@ -3,42 +3,16 @@
 import errno
 import os
 import re
+import sys
 import time
+from pathlib import Path
 
-# Messages that no test may cause; tools/vm checks for them again at the end.
-FAULT = re.compile(
-    r"BUG:|kernel BUG at|WARNING: |Oops|general protection fault|KASAN|UBSAN|KCSAN|"
-    r"refcount_t:|blocked for more than|detected stall|self-detected stall|soft lockup|"
-    r"hard LOCKUP|possible (?:recursive|circular) locking|inconsistent lock state|"
-    r"unable to handle|list_(?:add|del) corruption|scheduling while atomic|"
-    r"sleeping function called")
-# Known reports about defects of the kernel itself: a pattern of the report's first line, a pattern
-# of a later line, and within how many lines that line must come.
-# tools/testvm/report.py explains these defects.
-KNOWN = (
-    (re.compile(r"WARNING: suspicious RCU usage"),
-     re.compile(r"lib/maple_tree\.c:\d+ suspicious rcu_dereference_check\(\) usage"), 5),
-    (re.compile(r"WARNING: mm/percpu\.c:\d+ at scsi_device_dev_release\+"),
-     re.compile(r"\bscsi_alloc_sdev\+"), 80),
-    (re.compile(r"WARNING: .*kernel/workqueue\.c:\d+.* check_flush_dependency"),
-     re.compile(r"Workqueue: iscsi_ctrl_\S+ __iscsi_unbind_session"), 20),
-)
-END = re.compile(r"---\[ end ")
+sys.path.append(str(Path(__file__).resolve().parents[3] / "tools"))
+# pylint: disable=wrong-import-position
+from testvm import report  # noqa: E402
+
 IO_ERROR = re.compile(r"I/O error, dev|critical (?:target|medium|space|nexus) error|"
                       r"Buffer I/O error|Medium access timeout|offlined|FAILED Result:")
-
-
-def is_known(lines: list[str], at: int) -> bool:
-    """Whether the report that begins at this line is a known one about a defect of the kernel
-    itself."""
-    for head, word, count in KNOWN:
-        if head.search(lines[at]):
-            for line in lines[at:at + count]:
-                if word.search(line):
-                    return True
-                if END.search(line):
-                    break
-    return False
 
 
 class KernelLog:
@@ -98,9 +72,7 @@ class KernelLog:
 
     def faults(self) -> list[str]:
         """Lines that report a kernel bug."""
-        lines = self.lines()
-        return [line for at, line in enumerate(lines)
-                if FAULT.search(line) and not is_known(lines, at)]
+        return list(report.reports(self.lines()).values())
 
     def io_errors(self) -> list[str]:
         """Lines that report failed block I/O."""
