@@ -35,21 +35,13 @@ def test_the_short_run_measures_all_bars(fastpath):
 
 
 @pytest.mark.parametrize("row,key,least", [
-    ("scsi_debug", "smq:read:512:32:16:1:1", 1520), ("scsi_debug", "smq_batch:read:512:32:16:1:1",
-                                                     1000),
-    ("scsi_debug", "smq_adhoc:read:512:32:16:1:1", 3900),
-    ("scsi_debug", "smq_batch:read:512:32:32:1:1", 940),
+    ("scsi_debug", "smq:read:512:32:16:1:1", 1520),
     ("scsi_debug", "smq_batch:read:512:128:128:1:1", 920),
-    ("scsi_debug", "smq_batch:read:512:1024:1024:1:1", 920),
     ("scsi_debug", "smq_timed:read:512:1024:1024:1:1", 980),
-    ("scsi_debug", "smq_sg_io:tur:0:1:1:1:1", 900), ("scsi_debug", "smq_sg_io:read:4096:1:1:1:1",
-                                                     900),
-    ("scsi_debug", "smq:read:512:32:16:10:1", 960), ("scsi_debug", "smq_lba:read:512:32:16:1:1",
-                                                     960),
-    ("scsi_debug_deadline", "smq:read:512:32:16:1:1", 910),
+    ("scsi_debug", "smq_sg_io:tur:0:1:1:1:1", 900),
+    ("scsi_debug", "smq:read:512:32:16:10:1", 960),
+    ("scsi_debug", "smq_lba:read:512:32:16:1:1", 960),
     ("scsi_debug_bfq", "smq_batch:read:512:32:16:1:1", 910),
-    ("scsi_debug_kyber", "smq_sg_io:read:512:1:1:1:1", 910),
-    ("smq_ram_null", "smq:read:512:32:16:1:1", 1560),
     ("smq_ram_null", "smq_batch:read:512:32:16:1:1", 1040),
 ])
 def test_a_missed_bar_is_named(fastpath, row, key, least):

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0
-"""tools/bench/legacy-kernel measures a kernel of today, and compares both paths of a stand-in for a
-kernel of 2018. It refuses figures that are not those of SCSI commands."""
+"""tools/bench/legacy-kernel measures a kernel of today, and refuses figures that are not those of
+SCSI commands."""
 
-import json
 import os
 import shutil
 import subprocess
-import sys
+from contextlib import nullcontext
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from make import make
-from legacy import plan
-from program import program
+from legacy import counts, plan
 from smqbench import figures, guestlog
 from smqbench.errors import BenchError
 
@@ -52,120 +49,6 @@ def run(*arguments, **environment):
                           timeout=LIMIT, stdin=subprocess.DEVNULL, env=clean | environment)
 
 
-USER = 1000                             # instructions of an I/O in the program
-KERNEL = {"legacy": 7000, "mq": 5000}   # instructions in the kernel; 1500 more with an interrupt
-IOPS = {"legacy": 28000, "mq": 40000}   # of each job; each round adds 2000 on the legacy path
-FIXED = 123456                          # instructions of each run, whatever its length
-LOCK, SUBMIT, COMPLETE, AIO = (f"ffffffff8100{n}000" for n in range(4))
-QUEUES = 0xffff888000000000             # address of the first LUN's queue_lock
-KALLSYMS = (f"{LOCK} T _raw_spin_lock\n{SUBMIT} T blk_queue_bio\n{COMPLETE} t scsi_end_request\n"
-            f"{AIO} T aio_complete\n")
-# The last ones are no locks, but lockdep's notes of other things.
-LOCK_STAT = ("4 0 &(&q->__queue_lock)->rlock", "1 0 &(&ctx->completion_lock)->rlock",
-             "9 3 rcu_read_lock-R", "2 0 rcu_read_lock_sched-R", "2 0 tk_core.seq-R",
-             "1 0 jiffies_lock-R", "1 0 fs_reclaim", "1 0 (work_completion)(&ctx->work)")
-
-
-class OldGuest:
-    """In place of a boot of a kernel of 2018, which Debian's archive no longer has: writes what
-    guest and plugin would write for a plan. @job: in place of the initramfs."""
-    wrong = ""      # clock, idle, depth, up: an error; lock_stat, none: how locks are counted
-
-    def __init__(self, _image, job, _arguments, folder, *, kind, **_):
-        self.folder, self.plan, self.plugin = folder, job.plan, kind != plan.TIME
-        self.lines, self.out = [], []
-        self.row = self.path = ""
-        self.luns = self.repeat = 1
-
-    def run(self, *_):
-        """Executes the plan."""
-        means = self.wrong if self.wrong in ("lock_stat", "none") else "symbols"
-        self.lines = ["kernel 4.19.304", "cpu old", "cmdline x", f"means {means}"]
-        (self.folder / "kallsyms.1").write_text(KALLSYMS, encoding="ascii")
-        for line in self.plan.lines():
-            word, *words = line.split()
-            {"row": self.set_up, "run": self.measure}[word](*words)
-        (self.folder / "out").write_text("".join(self.out), encoding="ascii")
-        (self.folder / "log").write_text("".join(f"{line}\r\n" for line in [*self.lines, "end"]),
-                                         encoding="ascii")
-        return guestlog.read(self.folder, plugin=self.plugin)
-
-    def set_up(self, row, luns, repeat):
-        """Begins a row of the plan."""
-        self.row, self.luns, self.repeat = row, int(luns), int(repeat)
-        self.path = "legacy" if "legacy" in row else "mq"
-        depth = 64 if self.wrong == "depth" and self.path == "legacy" else 128
-        self.lines += [f"param {row} scsi_debug",
-                       *(f"queue {row} sd{n} elevator=noop queue_depth={depth}"
-                         for n in range(int(luns))), f"row {row} {repeat}"]
-
-    def locks(self, ios, jobs):
-        """The plugin's lines on locks. On the legacy path an I/O takes queue_lock four times: twice
-        at its submission and twice at its completion, which may be in an interrupt. With two jobs
-        on one LUN, two of five acquisitions are contended."""
-        lines = [f"lock {LOCK} {AIO} ffff888100000000 {ios} 0 0"]
-        for lun in range(self.luns if self.path == "legacy" else 0):
-            taken = 2 * ios // self.luns
-            contended = taken * 2 // 5 if jobs == 2 and self.luns == 1 else 0
-            irq = taken if self.row.endswith("_timer") else 0
-            lines += [f"lock {LOCK} {SUBMIT} {QUEUES + 64 * lun:x} {taken} {contended} 0",
-                      f"lock {LOCK} {COMPLETE} {QUEUES + 64 * lun:x} {taken} {contended} {irq}"]
-        return lines
-
-    def measure(self, key, warmup, _, *words):
-        """Runs a program of the plan: adds a line for each of its runs."""
-        jobs, counts = int(words[words.index("--jobs") + 1]), [
-            int(word) for word in words[words.index("--count") + 1].split(",")]
-        for count in counts:
-            ios = count * jobs
-            cost = 10 if self.wrong == "idle" else \
-                KERNEL[self.path] + 1500 * self.row.endswith("_timer")
-            kernel, user, number = cost * ios, USER * ios + FIXED, len(self.out) + 1
-            ns = (kernel + user) * (2 if self.wrong == "clock" else 1)
-            if self.plugin:
-                (self.folder / f"hist.{number}").write_text("".join(f"{line}\n" for line in (
-                    f"block 401000 1 {user} 0 0", f"block {AIO} 10 {kernel // 10} 0 0",
-                    *([] if self.wrong == "up" else self.locks(ios, jobs)))), encoding="ascii")
-                self.out.append(f"run={number} symbols=1 wall_ms=1 insns={kernel + user} irq=0 "
-                                "slips=0 overflow=0\n")
-            else:
-                ns = 10 ** 9 * count // (IOPS[self.path] +
-                                         2000 * self.repeat * (self.path == "legacy"))
-            self.lines.append(f"run {key} " + json.dumps(
-                {"count": count, "ns": ns, "jobs": jobs, "warmup": int(warmup), "devices": []}))
-        if self.wrong == "lock_stat" and self.plugin:
-            issued = (int(warmup) + sum(counts)) * jobs
-            for one in LOCK_STAT[self.path == "mq":]:
-                taken, contended, name = one.split(" ", 2)
-                self.lines.append(f"lock_stat {key} {int(taken) * issued} {contended} {name}")
-
-
-@pytest.fixture(name="old")
-def fixture_old(tmp_path, monkeypatch):
-    """Returns a function that measures on OldGuest, whose @wrong is its first argument; and returns
-    the figures and the table."""
-    bench = program("legacy-kernel")
-    monkeypatch.setattr(bench.boot, "Boot", OldGuest)
-    monkeypatch.setattr(bench.guest, "build", lambda job, *_: job)
-    monkeypatch.setattr(bench.guest, "Modules", Mock())
-
-    def measured(wrong, *arguments):
-        monkeypatch.setattr(OldGuest, "wrong", wrong)
-        monkeypatch.setattr(sys, "argv", ["legacy-kernel", "--workloads", "aio-4k-qd32", "--repeat",
-                                          "1", *arguments, "image"])
-        options, taken = bench.parse(), figures.FigureSet()
-        for number, (one, cpus) in enumerate(bench.boots(options)):
-            found, how = bench.measure_boot(
-                options, bench.guest.Job(one, False, options.queues), cpus,
-                tmp_path / str(number), {"command": "tools/bench/legacy-kernel", "note": ""})
-            taken.merge(found)
-        # The lines of both tables, each split into its cells.
-        return taken, [[cell.strip() for cell in line.split("  ") if cell.strip()]
-                       for line in bench.report.table(taken, how)
-                       if line.startswith(("libaio", "SG_IO"))]
-    return measured
-
-
 @needs_qemu
 def test_tool_measures_a_kernel_of_today(kernel, tmp_path):
     """On a kernel of today the tool measures both ways of completion, with one LUN and with two,
@@ -202,39 +85,6 @@ def test_tool_measures_a_kernel_of_today(kernel, tmp_path):
         assert found.one(row="kernel_mq_timer", metric="locks", **same).value > locks.value + 1
 
 
-def both_paths(taken, mode="", **wanted):
-    """The values of both paths, by metric: (legacy, mq)."""
-    return {figure.metric: tuple(one.value for row in (plan.LEGACY, plan.MQ) for one in
-                                 taken.find(row=row + mode, metric=figure.metric, **wanted))
-            for figure in taken.find(**wanted)}
-
-
-def test_figures_of_both_paths(old):
-    """Figures are differences of two runs, so a run's fixed costs are not in them."""
-    found, table = old("")
-    assert [line[3:8] for line in table] == [["7000", "5000", "1.40", "5.00", "1.00"],
-                                             ["8500", "6500", "1.31", "5.00", "1.00"]]
-    assert both_paths(found) == {"insn": (8000, 6000), "insn_kernel": (7000, 5000),
-                                 "locks": (5, 1), "waits": (0, 0)}
-    assert both_paths(found, "_timer")["locks"] == (5, 1)
-
-
-def test_figures_of_two_cpus_and_ten_luns(old):
-    """The contended locks, I/O per second, and their ratio, which is calculated for each round."""
-    found, table = old("", "--cpus", "2", "--luns", "10", "--rounds", "7")
-    assert [line[1:3] for line in table] == [["1", "1"], ["1", "2"], ["10", "1"], ["10", "2"]] * 2
-    # I/Os per second of the rounds: 30000, 32000, ... 42000, each divided by 40000. The interval of
-    # the median is that of order statistics: of seven values all, of eight without the outer two.
-    assert [line[-3:] for line in table] == [
-        [f"{jobs * 36000}", f"{jobs * 40000}", "0.90 [0.75-1.05]"] for jobs in (1, 2)] * 4
-    # On one LUN with two CPUs, two of five acquisitions are contended: 1.6 of four per command.
-    assert [line[-5] for line in table] == ["0.00", "1.60", "0.00", "0.00"] * 2
-    ratio, = found.find(metric="against_mq", jobs=2, luns=10, row="kernel_legacy")
-    assert (ratio.values[:3], ratio.repeats, ratio.cpus) == ([0.75, 0.8, 0.85], 7, 2)
-    waits, = found.find(metric="waits", jobs=2, luns=1, row="kernel_legacy")
-    assert waits.parts["lock"] == {"queue_lock": 1.6}
-
-
 def test_runs_that_take_time_are_long():
     """A run of 0.1 s is as long as what disturbs it: the CPU that QEMU emulates reaches 60,000 I/Os
     per second at most, and a timer of 20 us 20,000."""
@@ -264,28 +114,6 @@ def test_paths_alternate_in_each_round():
     exact = plan.Plan(plan.EXACT, ["kernel_legacy", "kernel_mq"], some, 1)
     assert sum(line.startswith("row") for line in exact.lines()) == 4
     assert exact.runs() == 2 * 8 * 2
-    assert "run libaio:read:4096:32:16:10:2 1000 18000 aio disk --count 2000,6000 --bs 4096 " \
-        "--depth 32 --batch 16 --jobs 2" in list(exact.lines())
-    assert "run sd_sg_io:read:512:1:1:1:1 1000 9000 sgio disk --count 2000,6000 --read --bs 512 " \
-        "--jobs 1" in list(exact.lines())
-
-
-def test_locks_are_read_from_lock_stat(old):
-    """If the kernel has /proc/lock_stat, the tool reads locks from it: the plugin would also count
-    the locks of lockdep."""
-    found, table = old("lock_stat")
-    locks, = found.find(metric="locks", row="kernel_legacy")
-    assert locks.value == 5
-    assert locks.parts["lock"] == {"&(&q->__queue_lock)->rlock": 4,
-                                   "&(&ctx->completion_lock)->rlock": 1}
-    # Nor is there a ratio: it would be that of lockdep's instructions.
-    assert [line[5:8] for line in table] == [["5.00", "1.00", "4.00"]] * 2
-
-
-def test_uncounted_locks_are_not_printed_as_0(old):
-    """Without symbols and without lock_stat the tool has not counted locks."""
-    found, table = old("none")
-    assert [len(line) for line in table] == [6, 6] and not found.find(metric="locks")
 
 
 def test_guest_parses_lock_stat():
@@ -310,12 +138,30 @@ def test_guest_parses_lock_stat():
     assert done.stdout == "325266 130547 &(&q->__queue_lock)->rlock\n77 0 &mm->mmap_sem-R\n"
 
 
-@pytest.mark.parametrize("wrong, message", [
-    ("clock", "instructions by the plugin"),
-    ("idle", "fewer than 1000: these were not SCSI commands"),
-    ("depth", "kernel_legacy: sd0's queue_depth is 64, must be 128 on both paths"),
-    ("up", "0.00 locks per I/O by symbols, at least 0.2 are taken: is the kernel built with "),
-])
-def test_figures_of_something_else_are_refused(old, wrong, message):
+def test_lock_stat_counts_locks_only():
+    """Not lockdep's notes of other things."""
+    count = counts.Count()
+    counts._add_lock_stat(count, {
+        "&(&q->__queue_lock)->rlock": (4, 1.6), "&(&ctx->completion_lock)->rlock": (1, 0),
+        **dict.fromkeys(("rcu_read_lock-R", "tk_core.seq-R", "jiffies_lock-R", "fs_reclaim",
+                         "(work_completion)(&ctx->work)"), (9, 3))})
+    assert (count.locks, count.waits, len(count.by_lock)) == ([5], [1.6], 2)
+    assert count.waits_by_lock == {"&(&q->__queue_lock)->rlock": 1.6}
+
+
+@pytest.mark.parametrize("kernel, locks, message", [
+    (10, 5, "fewer than 1000: these were not SCSI commands"), (8000, 5, "fewer than 1000"),
+    (7000, 0.1, "0.10 locks per I/O by symbols, at least 0.2 are taken")])
+def test_figures_of_something_else_are_refused(kernel, locks, message):
     with pytest.raises(BenchError, match=message):
-        old(wrong)
+        counts._check("x", counts.Count([8000], [kernel], locks=[locks]), "symbols")
+
+
+@pytest.mark.parametrize("row, ns, good", [
+    ("kernel_mq", 10100, True), ("kernel_mq", 10200, False), ("kernel_mq_timer", 20000, True),
+    ("kernel_mq_timer", 9800, False)])
+def test_the_plugin_and_the_guests_clock_agree(row, ns, good):
+    """The clock also runs while the CPU is idle, which it is only with a timer."""
+    run_ = guestlog.Run(1, row, "x", 1, 10, ns, {}, figures={"insns": 10000})
+    with nullcontext() if good else pytest.raises(BenchError, match="instructions by the plugin"):
+        counts._check_clock(run_)

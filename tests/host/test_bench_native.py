@@ -4,9 +4,7 @@ CPUs, on which times mean nothing."""
 
 import json
 import shutil
-import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -200,16 +198,6 @@ def test_program_output_is_converted_or_refused(tmp_path, monkeypatch, script, c
         assert run() == chunks
 
 
-def test_company_is_killed_after_an_exception():
-    """The processes of company() are killed even if its "with" block raises an exception."""
-    with pytest.raises(ValueError):
-        with programs.company([0]) as busy:
-            time.sleep(0.5)
-            assert [process.poll() for process in busy] == [None]
-            raise ValueError
-    assert [process.poll() for process in busy] == [-signal.SIGKILL]
-
-
 @pytest.fixture(name="native")
 def fixture_native():
     """Imports tools/bench/native as a module."""
@@ -235,9 +223,6 @@ def test_paths_to_a_device_are_measured_in_turns(native):
     assert len(groups("--load", "in-kernel")) == len(every) - 2
     wanted = {(row, bar.workload) for bar in report.BARS for row in bar.rows}
     assert {tuple(cell) for group in groups("--bars") for cell in group} == wanted
-    assert groups("--bars", "--rows", "smq_ram,smq_ram_batch")
-    with pytest.raises(BenchError, match="--bars: "):
-        groups("--bars", "--load", "user-space")
     old = {parse(key).path for group in groups("--kernel-vm", "6.1") for _, key in group}
     assert "smq_adhoc_fixed" in old and "bsg_uring" not in old
 

@@ -155,16 +155,10 @@ def test_zero_without_other_counts_is_an_error():
 
 
 @pytest.mark.parametrize("name, module, group", [
-    ("scsi_queue_rq", "scsi_mod", groups.SCSI), ("sbitmap_get", "", groups.SCSI),
+    ("scsi_queue_rq", "scsi_mod", groups.SCSI), ("__sg_alloc_table", "", groups.SCSI),
     ("ram_queue_cmd", "smq_ram", groups.LLD), ("schedule_resp", "scsi_debug", groups.LLD),
-    ("blk_mq_submit_bio", "", groups.BLOCK), ("io_submit_sqes", "", groups.BLOCK),
-    ("get_request", "", groups.BLOCK), ("aio_complete", "", groups.BLOCK),
-    ("generic_make_request_checks", "", groups.BLOCK), ("attempt_merge", "", groups.BLOCK),
-    ("__sg_alloc_table", "", groups.SCSI),
     ("get_user_pages_fast", "", groups.BLOCK), ("blk_account_io_done", "", groups.TIME),
-    ("kmem_cache_alloc", "", groups.MEMORY), ("mempool_free", "", groups.MEMORY),
-    ("_raw_spin_lock_irqsave", "", groups.LOCKS), ("__rcu_read_unlock", "", groups.LOCKS),
-    ("ktime_get", "", groups.TIME), ("wbt_wait", "", groups.TIME),
+    ("kmem_cache_alloc", "", groups.MEMORY), ("__rcu_read_unlock", "", groups.LOCKS),
     ("try_to_wake_up", "", groups.SCHED), ("__memcpy", "", groups.COPY),
     ("asm_sysvec_apic_timer_interrupt", "", groups.ENTRY), ("zorro_probe", "", groups.OTHER),
 ])

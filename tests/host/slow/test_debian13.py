@@ -12,7 +12,7 @@ from chroot import TOP, Root
 GROUPS = "build run bench lint kernels top examples"
 # The tests on the host without those that boot other VMs or need what is not here (fio's source,
 # git's history), and without the models in plain C that take long: they are the same on each host.
-LEFT_OUT = ("bench_legacy", "bench_legacy_init", "bench_native", "bench_run", "bench_virtio",
+LEFT_OUT = ("bench_legacy", "bench_native", "bench_run", "bench_virtio",
             "conv_shutdown", "fio_build", "smqtop_cost", "uml", "versions", "vm",
             "bucket", "depth", "depth_sim", "full_queue", "hold", "sg_explore", "steer_explore")
 PYTEST = "python3 -B -m pytest -p no:cacheprovider -q"
