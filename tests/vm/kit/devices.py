@@ -121,9 +121,9 @@ def _iscsi_lio() -> Iterator[Attached]:
 
 @contextmanager
 def _iscsi_tgt() -> Iterator[Attached]:
-    """iSCSI with tgtd in this VM. tools/check runs the same tgtd outside the VM."""
+    """iSCSI with tgtd in this VM. tools/vm runs the same tgtd outside the VM."""
     sys.path.insert(0, str(TOP / "tools"))
-    from checks import tgt     # pylint: disable=import-outside-toplevel
+    from testvm import tgt     # pylint: disable=import-outside-toplevel
     with TemporaryDirectory() as folder, ExitStack() as stack:
         image = Path(folder, "disk")
         with image.open("wb") as file:
