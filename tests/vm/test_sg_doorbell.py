@@ -60,6 +60,13 @@ def test_one_doorbell_for_the_commands_of_a_plug(file):
         assert ring.wait(1)[0][1] == 0 and get_param("commits") == 1
 
 
+def push_with_a_sleeper(file, ring, memory):
+    """Pushes four slots, and a READ that sleeps for its memory."""
+    for slot in range(4):
+        file.push(ring, slot)
+    return push_adhoc(ring, file.fd, cdb.blocks(cdb.READ_10, 0, SIZE // BLOCK), 4, memory, 0, SIZE)
+
+
 @pytest.mark.smoke
 @SHARED
 def test_the_doorbell_rings_when_the_submitter_sleeps(file):
@@ -67,10 +74,7 @@ def test_the_doorbell_rings_when_the_submitter_sleeps(file):
     before = file.status(0).runs
     with Ring(DEPTH, SETUP_SQE128 | SETUP_CQE32) as ring, Missing(SIZE) as memory, \
             ThreadPoolExecutor(1) as pool:
-        for slot in range(4):
-            file.push(ring, slot)
-        alive = push_adhoc(ring, file.fd, cdb.blocks(cdb.READ_10, 0, SIZE // BLOCK), 4, memory, 0,
-                           SIZE)
+        alive = push_with_a_sleeper(file, ring, memory)
         job = pool.submit(ring.submit)
         memory.wait_asleep(1)
         wait_for("commands to end", lambda: all(file.status(slot).runs > before
@@ -127,10 +131,7 @@ def test_removal_while_a_doorbell_is_due(hold, file):
     with Ring(DEPTH, SETUP_SQE128 | SETUP_CQE32) as ring, Missing(SIZE) as memory, \
             ThreadPoolExecutor(2) as pool:
         set_param("delay_us", 100000)
-        for slot in range(4):
-            file.push(ring, slot)
-        alive = push_adhoc(ring, file.fd, cdb.blocks(cdb.READ_10, 0, SIZE // BLOCK), 4, memory, 0,
-                           SIZE)
+        alive = push_with_a_sleeper(file, ring, memory)
         submitted = pool.submit(ring.submit)
         memory.wait_asleep(1)
         removed = pool.submit((hold.luns()[0].sysfs / "delete").write_text, "1")

@@ -11,7 +11,6 @@ import os
 import resource
 import signal
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from kit import cdb, smqsg
 from kit.child import become_nobody, ended, spawn
 from kit.host import loaded
 from kit.memory import Memory
+from kit.pool import on_cpus
 from kit.sanitizing import TIME_FACTOR
 from kit.slots import (BATCH_RANGE, BATCH_RUNS, BLOCK, IN, MAX_SLOTS, RUN, URING_BATCH, RunBatch,
                        SlotFile, command, ioctl, run_of)
@@ -146,17 +146,6 @@ def _path(request):
         yield path
 
 
-@contextmanager
-def on_cpus(count: int):
-    """Runs this process and its children on the first @count CPUs."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, set(range(count)))
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)
-
-
 def longest_sleep(seconds: float) -> float:
     """Sleeps again and again for 5 ms; returns the longest of these sleeps."""
     longest, at = 0.0, time.monotonic()
@@ -182,7 +171,7 @@ def test_task_gives_its_cpu_up_and_can_be_killed(path, name, cpus):
         while True:
             call()
 
-    with on_cpus(cpus):
+    with on_cpus(set(range(cpus))):
         pid = spawn(work)
         os.close(told)
         assert os.read(ready, 1) == b"1"

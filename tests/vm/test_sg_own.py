@@ -63,6 +63,16 @@ def lun(request):
         yield found
 
 
+@contextmanager
+def slow_host(**config):
+    """Yields the directory of a host of smq_ram, which makes it slow, its only LUN, and the LUN's
+    node."""
+    with ram_host(depth=64, **config) as (host_dir, host):
+        lun, = host.luns()
+        left_alone(lun)
+        yield host_dir, lun, smqsg.node(lun)
+
+
 def exists(path: str) -> bool:
     """Whether a node has a queue of its own."""
     return smqsg.attr(path, "own_queue_exists") == 1
@@ -131,10 +141,7 @@ def test_setup_creates_the_queue(lun):
 def test_slow_command_in_flight_delays_only_the_creation():
     """The queue cannot be created before the commands in flight have ended. Neither SMQ_SG_SETUP
     nor other I/O of the device waits for that: the file's commands use the device's queue."""
-    with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(1) as pool:
-        lun, = host.luns()
-        left_alone(lun)
-        path = smqsg.node(lun)
+    with slow_host() as (host_dir, lun, path), ThreadPoolExecutor(1) as pool:
         # What takes long on a busy machine comes before the slow command.
         with ExitStack() as stack:
             file = stack.enter_context(SlotFile(path))
@@ -159,10 +166,7 @@ def test_slow_command_in_flight_delays_only_the_creation():
 def test_queue_that_no_one_wants_any_more_is_not_created():
     """A slow command is in flight when the queue is asked for. When it has ended, the queue is no
     longer created if it was turned off meanwhile, or if no file is open."""
-    with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(1) as pool:
-        lun, = host.luns()
-        left_alone(lun)
-        path = smqsg.node(lun)
+    with slow_host() as (host_dir, lun, path), ThreadPoolExecutor(1) as pool:
         for off in (True, False):
             reading = slow_read(lun, host_dir, pool, 2)
             with SlotFile(path) as file:
@@ -179,20 +183,30 @@ def test_queue_that_no_one_wants_any_more_is_not_created():
             assert not exists(path)
 
 
-def test_slow_command_in_flight_delays_only_the_end():
-    """As above, when the tags are no longer shared."""
-    with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(1) as pool:
-        lun, = host.luns()
-        left_alone(lun)
-        path = smqsg.node(lun)
+@pytest.mark.parametrize("what", ("off", "unload"))
+def test_slow_command_in_flight_delays_only_the_end(what):
+    """As above, when the tags are no longer shared, and when the module is unloaded: others go on
+    using the device."""
+    with slow_host() as (host_dir, lun, path), ThreadPoolExecutor(2) as pool:
         with SlotFile(path) as file:
             assert file.setup(slots=COMMANDS) == 0 and exists(path)
         reading = slow_read(lun, host_dir, pool, 4)
-        set_mode(path, "off")
-        assert waits(lun.sd, path="read", ms=1500)["worst_us"] < 1500000
-        assert not reading.done() and exists(path)
-        reading.result(30)
-        wait_for("the end of the queue", lambda: not exists(path))
+        try:
+            if what == "off":
+                set_mode(path, "off")
+            else:
+                unloading = pool.submit(unload, "smq_sg")
+            assert waits(lun.sd, path="read", ms=1500)["worst_us"] < 1500000
+            assert not reading.done()
+            if what == "off":
+                assert exists(path)
+                reading.result(30)
+                wait_for("the end of the queue", lambda: not exists(path))
+            else:
+                unloading.result(30)
+        finally:
+            if what == "unload":
+                load("smq_sg")
 
 
 def test_slow_command_of_who_opens_the_node_meanwhile_delays_only_itself():
@@ -200,10 +214,7 @@ def test_slow_command_of_who_opens_the_node_meanwhile_delays_only_itself():
     was sent just before delays block I/O. So nobody can open the node then. (It is left to chance
     whether a command would come at that moment.)"""
     block = 20000
-    with ram_host(depth=64, timeout=60) as (host_dir, host):
-        lun, = host.luns()
-        left_alone(lun)
-        path = smqsg.node(lun)
+    with slow_host(timeout=60) as (host_dir, lun, path):
         host_dir.arm("timeout", delay_ms=3000, first_lba=block, last_lba=block)
 
         def send():
@@ -225,24 +236,6 @@ def test_slow_command_of_who_opens_the_node_meanwhile_delays_only_itself():
             assert ended(pid) == 0
             set_mode(path, "auto")
         host_dir.arm("none")
-
-
-def test_slow_command_in_flight_delays_only_the_unloading():
-    """As above, when the module is unloaded: others go on using the device."""
-    with ram_host(depth=64) as (host_dir, host), ThreadPoolExecutor(2) as pool:
-        lun, = host.luns()
-        left_alone(lun)
-        path = smqsg.node(lun)
-        with SlotFile(path) as file:
-            assert file.setup(slots=COMMANDS) == 0 and exists(path)
-        reading = slow_read(lun, host_dir, pool, 4)
-        try:
-            unloading = pool.submit(unload, "smq_sg")
-            assert waits(lun.sd, path="read", ms=1500)["worst_us"] < 1500000
-            assert not reading.done()
-            unloading.result(30)
-        finally:
-            load("smq_sg")
 
 
 def test_creation_and_end_delay_block_io_by_some_milliseconds(lun):
@@ -276,28 +269,16 @@ def test_single_commands_create_no_queue_on_a_host_with_one_lun(lun):
     with SlotFile(path) as file, Ring(flags=SETUP_SQE128 | SETUP_CQE32) as ring:
         for mode, want in (("auto", False), ("off", False), ("on", True)):
             set_mode(path, mode)
+            send_headers(path, 1)
+            if want:
+                wait_for("the queue", lambda: exists(path))
             send_headers(path)
             alive = [push_adhoc(ring, file.fd, TUR)]
             ring.submit()
             assert ring.wait(1) == [(0, 0)]
             alive.clear()
-            if want:
-                wait_for("the queue", lambda: exists(path))
-            else:
-                time.sleep(0.3)
-                assert not exists(path), mode
-
-
-@pytest.mark.smoke
-def test_sg_io_creates_the_queue_if_it_is_on(lun):
-    """With own_queue=on SG_IO alone creates the queue."""
-    path = smqsg.node(lun)
-    set_mode(path, "on")
-    with SlotFile(path):
-        assert not exists(path)
-        send_headers(path, 1)
-        wait_for("the queue", lambda: exists(path))
-        send_headers(path)
+            time.sleep(0.3)
+            assert exists(path) == want, mode
 
 
 def test_sqe_creates_the_queue_if_tags_are_shared():
@@ -424,10 +405,7 @@ def test_device_with_a_queue_is_deleted(klog, is_open):
 def test_unread_results_keep_no_request(klog, end):
     """A killed caller of SG_IO, and results of write() that no read() fetches, keep no request: the
     queue ends after the close, and the device can be deleted while the file is open."""
-    with ram_host(depth=64) as (host_dir, host):
-        lun, = host.luns()
-        left_alone(lun)
-        path = smqsg.node(lun)
+    with slow_host() as (host_dir, lun, path):
         set_mode(path, "on")
         with sgio.SgDev(path) as dev, on_cpus({0}):
             assert dev.cmd(TUR).good

@@ -302,24 +302,26 @@ def test_last_close_frees_an_unread_result(path, slow, length, at):
     smqsg.idle(path)
 
 
-def waits_in_read(path, ready):
-    """Reads the result of a command, writes a byte to the pipe @ready, and waits for another
-    result. Returns that read()'s errno."""
-    fd, room = os.open(path, os.O_RDWR), Arena(8192)
-    assert not sgheader.write(fd, V3(TUR), room) and not sgheader.read(fd, V3(TUR), room).error
-    os.write(ready, b"x")
-    return sgheader.read(fd, V3(TUR), room).error
+@contextmanager
+def reader(path):
+    """Yields the pid of a process that waits in read() for a second result of its file, and a
+    function that waits for its end: the status is that read()'s errno."""
+    begun, ready = os.pipe()
+
+    def work():
+        fd, room = os.open(path, os.O_RDWR), Arena(8192)
+        assert not sgheader.write(fd, V3(TUR), room) and not sgheader.read(fd, V3(TUR), room).error
+        os.write(ready, b"x")
+        return sgheader.read(fd, V3(TUR), room).error
+    with running(work) as found:
+        os.read(begun, 1)
+        time.sleep(0.3)
+        yield found
 
 
 def test_signal_ends_a_waiting_read(path):
     """A signal ends a process that waits in read() without commands in flight."""
-    begun, ready = os.pipe()
-
-    def work():
-        return waits_in_read(path, ready)
-    with running(work) as (pid, status):
-        os.read(begun, 1)
-        time.sleep(0.3)
+    with reader(path) as (pid, status):
         os.kill(pid, signal.SIGTERM)
         assert status() == -signal.SIGTERM
 
@@ -354,13 +356,7 @@ def test_removal_wakes_waiting_readers(second, arena):
     with smqsg.opened(path) as (fd,):
         poll = select.poll()
         poll.register(fd, select.POLLIN)
-        begun, ready = os.pipe()
-
-        def work():
-            return waits_in_read(path, ready)
-        with running(work) as (_, status):
-            os.read(begun, 1)
-            time.sleep(0.3)
+        with reader(path) as (_, status):
             (device / "delete").write_text("1", encoding="ascii")
             assert status() == errno.ENODEV
         assert poll.poll(20000) == [(fd, select.POLLHUP)]
