@@ -7,14 +7,11 @@ import mmap
 import os
 import re
 import subprocess
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from kit import cdb, conv, smqsg
-from kit.cgroup import cgroup
-from kit.child import ended, spawn
+from kit import conv, smqsg
 from kit.conv import ask, claim, release, uppers, write
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (SCSI_DEVICES, SCSI_HOSTS, load, loaded, run, under_way, unload,
@@ -198,42 +195,6 @@ def test_cache_type_is_set_through_the_upper_disk(lower):
         encoding="ascii").strip() == "none"
 
 
-@pytest.mark.not_uml("it has no io.max")
-def test_cgroup_limits_block_io_and_not_commands_of_a_node(lower):
-    """io.max limits block I/O of a claimed disk. It does not limit commands of a node of smq_sg."""
-    upper = claim(lower)
-    with smqsg.module(), cgroup("smq-io", "io") as group:
-        group.limit_reads(upper.sd, 1 << 20)
-        node = smqsg.node(upper)
-
-        def by_block():
-            run("dd", f"if={upper.sd}", "of=/dev/null", "bs=256k", "count=8", "iflag=direct")
-
-        def by_node():
-            with SgDev(node) as dev:
-                for _ in range(8):
-                    assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 512), din=256 << 10).good
-
-        def seconds(work):
-            def child():
-                group.enter()
-                work()
-                return 0
-            start = time.monotonic()
-            assert ended(spawn(child), 60) == 0
-            return time.monotonic() - start
-
-        # Repeated, because other load on the machine delays some turns.
-        for _ in range(4):
-            limited, free = seconds(by_block), seconds(by_node)
-            print(f"{limited:.1f} s, {free:.1f} s")
-            assert limited > 1.2
-            if free < limited / 2:
-                break
-        assert free < limited / 2
-    release(lower)
-
-
 def test_lun_300_in_flat_addressing():
     """A LUN above 255, which the kernel numbers by its flat address, is claimed and released."""
     number = 0x4000 + 300
@@ -256,7 +217,7 @@ def test_lun_300_in_flat_addressing():
 
 
 @contextmanager
-def open_in_a_program(disk, _where):
+def open_in_a_program(disk):
     """This process has the disk open."""
     name = Path("/proc/self/comm").read_text(encoding="ascii").strip()
     with SgDev(disk):
@@ -264,18 +225,7 @@ def open_in_a_program(disk, _where):
 
 
 @contextmanager
-def filesystem(disk, where):
-    """A filesystem of the disk is mounted."""
-    run("mkfs.ext4", "-q", "-F", disk)
-    run("mount", disk, where)
-    try:
-        yield "in use", f"{Path(disk).name} is mounted on {where}"
-    finally:
-        run("umount", where)
-
-
-@contextmanager
-def device_mapper(disk, _where):
+def device_mapper(disk):
     """A device of device mapper is on the disk."""
     load("dm_mod")
     try:
@@ -290,20 +240,20 @@ def device_mapper(disk, _where):
 
 
 @contextmanager
-def backstore(disk, _where):
+def backstore(disk):
     """LIO exports the disk."""
     with iblock("store", disk) as path:
         yield "in use", f"{Path(disk).name} is LIO's backstore {path.parent.name}/store"
 
 
-@pytest.mark.not_uml("it has no ext4")
-def test_a_refusal_leads_to_who_has_the_disk(lower, klog, tmp_path):
+@pytest.mark.not_uml("it has no device mapper")
+def test_a_refusal_leads_to_who_has_the_disk(lower, klog):
     """When a claim or a release is refused, the log names a command. Its output says who has the
     disk."""
     def check(what, disk):
-        for use in (open_in_a_program, filesystem, device_mapper, backstore):
+        for use in (open_in_a_program, device_mapper, backstore):
             klog.mark()
-            with use(disk, tmp_path) as (label, who):
+            with use(disk) as (label, who):
                 refused(what, lower.address, errno.EBUSY)
                 command, = {re.search(r"'(sg_io info /dev/\w+)' shows by whom", line)[1]
                             for line in klog.matching(f"{what}: ")}

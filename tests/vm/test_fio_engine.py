@@ -3,7 +3,6 @@
 # not on sanitize: it tests programs, which are the same there
 """The fio engine of libsmq. fio verifies the data, and tracepoints show which commands the disk
 got."""
-import json
 import os
 import subprocess
 from collections import Counter
@@ -90,20 +89,16 @@ WAYS = {
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("way,jobs", [*((way, 1) for way in WAYS), ("entries", 4)])
-def test_random_writes_are_verified(node, way, jobs):
+@pytest.mark.parametrize("way,jobs,more", [
+    *((way, 1, {}) for way in WAYS), ("entries", 4, {}), ("batches", 4, {"thread": True}),
+    # Jobs that set up at the same time.
+    ("one-by-one", 2, {"create_serialize": 0})])
+def test_random_writes_are_verified(node, way, jobs, more):
     """Random writes are read back and verified, by one job and by several at once."""
     size = DISK // 8 // jobs
     report = smq(node, rw="randwrite", bs="4k", verify="crc32c", verify_fatal=1, numjobs=jobs,
-                 size=size, offset_increment=size, **WAYS[way])
+                 size=size, offset_increment=size, **WAYS[way] | more)
     assert sums(report, "write", "read") == [DISK // 8 // 4096] * 2
-
-
-def test_jobs_may_be_threads(node):
-    """Random writes by jobs that are threads of one process are verified."""
-    report = smq(node, rw="randwrite", bs="4k", verify="crc32c", thread=True, numjobs=4,
-                 size=2 * MIB, offset_increment=2 * MIB, iodepth=16, iodepth_batch=4)
-    assert sums(report, "write", "read") == [2048] * 2
 
 
 def test_written_data_is_on_the_disk(node, luns):
@@ -250,12 +245,6 @@ def test_options_that_do_not_fit_the_disk_are_refused(node, options, why):
     assert ours[0].startswith(f"fio: smq: {node}: ") and why in ours[0]
 
 
-def test_offload_is_refused(node):
-    """fio itself refuses offloaded submission for engines like this one."""
-    assert "can't be used with offloaded submit" in refused(
-        node, rw="read", size=MIB, io_submit_mode="offload")
-
-
 @pytest.mark.not_uml("it has no ext4")
 @pytest.mark.parametrize("rw", ["write", "trim"])
 def test_a_disk_in_use_is_not_written(node, luns, tmp_path, rw):
@@ -336,13 +325,6 @@ def test_a_disk_that_is_written_cannot_be_mounted(node, luns):
             return False
         wait_for("a claim", taken)
     os.close(os.open(luns[0].sd, os.O_RDONLY | os.O_EXCL))
-
-
-def test_jobs_may_set_up_at_the_same_time(node):
-    """With create_serialize=0 jobs set up at the same time, and no job keeps another one from
-    opening the disk."""
-    smq(node, rw="randwrite", bs="4k", size=2 * MIB, offset_increment="2m", numjobs=2,
-        create_serialize=0, verify="crc32c")
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -433,21 +415,6 @@ def test_interrupted_job_ends_when_its_commands_have_ended(ram, node, mode):
         ram[0].set("model/service_ns", 0)
 
 
-def test_names_by_hctl_need_a_backslash(node, luns):
-    """fio separates names by colons: those of a name have a backslash."""
-    link = Path("/dev/smqsg/by-hctl", luns[0].sysfs.name)
-    made = not link.exists()
-    if made:
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(node)
-    try:
-        smq(str(link).replace(":", "\\:"), rw="read", bs="64k", size=MIB)
-        assert refused(link, rw="read", size=MIB).startswith("fio: smq: /dev/smqsg/by-hctl/")
-    finally:
-        if made:
-            link.unlink()
-
-
 @pytest.fixture(name="debug", scope="module")
 def debug_(sg_module):
     """The node of a disk of scsi_debug, which has more commands than smq_ram."""
@@ -524,38 +491,3 @@ def test_ten_bytes_for_a_large_disk_are_refused(ram):
     with third_lun(ram, size_mb=8 << 20) as lun:
         assert "cdb_len=10 cannot have all LBAs" in refused(smqsg.node(lun), rw="read", bs="4k",
                                                             size=MIB, cdb_len=10)
-
-
-@pytest.mark.not_uml("it has no TCP")
-def test_one_client_drives_several_servers(luns, tmp_path):
-    """Each server runs the job on its own disk; the client has the results of both."""
-    run("ip", "link", "set", "lo", "up")
-    program = fio_argv("")[0]
-    clients, servers = [], []
-    for nth, lun in enumerate(luns):
-        at = f"ip:127.0.0.1,{9001 + nth}"
-        job = tmp_path / f"job{nth}"
-        job.write_text(f"[on{nth}]\nioengine=external:{ENGINE}\nfilename={smqsg.node(lun)}\n"
-                       "rw=randwrite\nbs=4k\nsize=4m\nverify=crc32c\niodepth=16\n"
-                       # The client sums up only jobs that run at the same time.
-                       "rate_iops=300\niodepth_batch=8\nallow_file_create=0\n",
-                       encoding="ascii")
-        # pylint: disable=consider-using-with
-        servers.append(subprocess.Popen([program, f"--server={at}"], stdout=subprocess.DEVNULL))
-        clients += [f"--client={at}", job]
-    try:
-        listening = Path("/proc/net/tcp")
-        wait_for("the servers", lambda: all(
-            f":{9001 + nth:04X} 0" in listening.read_text(encoding="ascii") for nth in range(2)))
-        done = subprocess.run([program, "--output-format=json", *clients], check=False, text=True,
-                              capture_output=True, timeout=60 * TIME_FACTOR)
-    finally:
-        for server in servers:
-            server.terminate()
-            server.wait()
-    assert done.returncode == 0, done.stdout + done.stderr
-    report = json.loads(done.stdout[done.stdout.index("{\n"):])
-    found = {job["jobname"]: job for job in report["client_stats"]}
-    for name in ("on0", "on1"):
-        assert (found[name]["error"], found[name]["write"]["total_ios"]) == (0, 1024)
-    assert found["All clients"]["write"]["total_ios"] == 2048

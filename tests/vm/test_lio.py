@@ -273,22 +273,6 @@ def test_write_same_and_unmap():
             bytes(4 * 512) + block * 5)
 
 
-def test_compare_and_write():
-    with rd_disk() as (_, disk), SgDev(disk.sg) as dev:
-        old, new = os.urandom(512), os.urandom(512)
-        assert dev.cmd(cdb.blocks(cdb.WRITE_16, 77, 1), dout=old).good
-        caw = bytes([0x89, 0, *(77).to_bytes(8, "big"), 0, 0, 0, 1, 0, 0])
-        assert dev.cmd(caw, dout=old + new).good
-        got = dev.cmd(caw, dout=old + new)
-        assert got.triple == (sgio.MISCOMPARE, 0x1d, 0), got
-        assert dev.cmd(cdb.blocks(cdb.READ_16, 77, 1), din=512).data == new
-        both = WHERE / "lio.caw"
-        both.write_bytes(new + old)
-        run("sg_compare_and_write", f"--in={both}", "--lba=77", "--num=1", disk.sg)
-        both.unlink()
-        assert dev.cmd(cdb.blocks(cdb.READ_16, 77, 1), din=512).data == old
-
-
 # CDBs whose length differs from that of their buffer: underflow, overflow, no data.
 MISMATCHED = [
     ("28000000000000080000", 0, 0), ("2a000000000000080000", 0, 0),
@@ -439,20 +423,6 @@ def test_backstore_is_free_when_its_lun_was_unlinked():
         wwn.remove()
 
 
-def test_cache_type_is_refused_as_with_tcm_loop():
-    """LIO takes no MODE SELECT: sd's permanent values are refused, its temporary ones are not."""
-    with ramdisk("one") as one, ramdisk("two") as two, lio_fabric(io_errors=True), \
-            loop_fabric(io_errors=True):
-        for fabric, store in ((SMQ, one), (LOOPBACK, two)):
-            wwn = Wwn(fabric=fabric)
-            lun = wwn.tpg().disk(0, store)
-            knob = lun.sysfs / "scsi_disk" / lun.address / "cache_type"
-            refused({errno.EINVAL}, lambda knob=knob: write_attr(knob, "write back"))
-            write_attr(knob, "temporary write back")
-            assert read_attr(knob) == "write back"
-            wwn.remove()
-
-
 def test_persistent_reservations_between_two_nexuses():
     second = "naa.5001405000000a02"
     with ramdisk("rd") as store, lio_fabric(io_errors=True):
@@ -468,6 +438,7 @@ def test_persistent_reservations_between_two_nexuses():
             said = run("sg_persist", "--in", "--read-full-status", first.sg).stdout
             for name in (NEXUS, second):
                 assert name[4:] in said.replace(" ", ""), said
+            assert WWN[4:] in run("sg_vpd", "--page=di", first.sg).stdout.lower()
             # Write exclusive.
             run("sg_persist", "--out", "--reserve", "--param-rk=0x1", "--prout-type=1", first.sg)
             got = two.cmd(write, dout=bytes(512))
@@ -482,27 +453,6 @@ def test_persistent_reservations_between_two_nexuses():
             clear_attentions(one)
             assert one.cmd(write, dout=bytes(512)).good
         wwn.remove()
-
-
-def test_alua_groups_and_states():
-    with rd_disk() as (tpg, disk), SgDev(disk.sg) as dev:
-        store = next(TARGET.glob("core/*/rd"))
-        group = store / "alua/standby"
-        group.mkdir()
-        write_attr(group / "tg_pt_gp_id", 16)
-        write_attr(tpg.path / "lun/lun_0/alua_tg_pt_gp", "standby")
-        clear_attentions(dev)
-        assert "0x10" in run("sg_rtpg", "--decode", disk.sg).stdout
-        said = run("sg_vpd", "--page=di", disk.sg).stdout
-        assert "Target port group: 0x10" in said and WWN[4:] in said.lower(), said
-        write_attr(group / "alua_access_state", 2)
-        clear_attentions(dev)
-        got = dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512)
-        assert got.triple == (sgio.NOT_READY, 0x04, 0x0b), got
-        write_attr(group / "alua_access_state", 0)
-        clear_attentions(dev)
-        assert dev.cmd(cdb.blocks(cdb.READ_10, 0, 1), din=512).good
-        write_attr(tpg.path / "lun/lun_0/alua_tg_pt_gp", "NULL")
 
 
 def test_protection_information():

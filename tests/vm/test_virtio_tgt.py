@@ -17,7 +17,6 @@
 scsi-block and scsi-generic are two initiators of the same LUN, and pass commands on to tgt.
 scsi-hd answers commands by itself, and keeps only its data in tgt.
 """
-import errno
 import os
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,7 +24,7 @@ from dataclasses import replace
 import pytest
 from kit import cdb, sgio, smqsg, slots
 from kit import virtio as virtio_kit
-from kit.fiojob import fio, load_on, total_ios
+from kit.fiojob import fio, load_on
 from kit.host import load, run, settle, under_way, unload, wait_for
 from kit.lio import clear_attentions
 from kit.memory import Memory
@@ -129,24 +128,6 @@ def direct_write(path):
         os.close(fd)
 
 
-def test_the_target_answers_through_smq_virtio():
-    with taken() as (_, disks):
-        with two_paths(disks) as (one, two), SgDev(disks[HD].sg) as own:
-            for dev in (one, two):
-                assert dev.cmd(cdb.inquiry(36), din=36).data[8:32] == b"IET     VIRTUAL-DISK    "
-                # tgt gives this serial number to the first LUN of the first target.
-                assert dev.cmd(cdb.inquiry(252, 0x80, 1), din=252).data[4:].strip(b" \0") == (
-                    b"beaf11")
-                assert b"IET     00010001" in dev.cmd(cdb.inquiry(252, 0x83, 1), din=252).data
-            assert own.cmd(cdb.inquiry(36), din=36).data[8:12] == b"QEMU"
-            for dev in (one, two, own):
-                capacity = dev.cmd(cdb.read_capacity_16(), din=32)
-                assert int.from_bytes(capacity.data[:8], "big") == BLOCKS - 1
-        for disk in disks[:HD]:
-            for tool in ("sg_inq", "sg_vpd", "sg_readcap", "sg_luns", "sg_turs", "sg_opcodes"):
-                run(tool, disk.sg)
-
-
 @pytest.mark.smoke
 def test_smq_virtio_and_virtio_scsi_get_the_same_answers():
     def answers(host):
@@ -171,18 +152,6 @@ def test_smq_virtio_and_virtio_scsi_get_the_same_answers():
         assert ours[path, "write past the end"].triple == (sgio.ILLEGAL_REQUEST, 0x21, 0)
         assert ours[path, "reservation capabilities"].good
     assert ours[GENERIC, "compare"].triple == (sgio.MISCOMPARE, 0x1d, 0)
-
-
-@pytest.mark.limit(120)
-def test_verified_io():
-    with taken() as (host, disks):
-        # The scan for LUNs also sends commands to targets that do not exist. These count as errors.
-        before = settle(host)["errors"]
-        for disk in disks:
-            for jobs in (1, 4):
-                assert total_ios(fio(disk.sd, numjobs=jobs, **VERIFIED)) > 30 * jobs
-        stats = settle(host)
-        assert stats["queued"] == stats["done"] and stats["errors"] == before
 
 
 @pytest.mark.smoke
@@ -221,77 +190,6 @@ def test_prepared_commands_move_data_in_both_directions():
                 assert file.status(1).triple == (sgio.ILLEGAL_REQUEST, 0x20, 0)
             smqsg.idle(node)
         settle(host)
-
-
-@pytest.fixture(name="reservations")
-def reservations_fixture():
-    """Clears tgt's reservations after a test."""
-    yield
-    disk = disks_of(host_of(device(), len(PATHS)))[BLOCK]
-    run("sg_persist", "--out", "--register-ignore", "--param-sark=0xdd", disk.sg)
-    run("sg_persist", "--out", "--clear", "--param-rk=0xdd", disk.sg)
-    disks_of(host_of(device(), len(PATHS)))
-
-
-@pytest.mark.smoke
-@pytest.mark.usefixtures("reservations")
-def test_persistent_reservations_exclude_the_other_initiator():
-    def keys(disk):
-        return run("sg_persist", "--in", "--read-keys", disk.sg).stdout
-
-    def out(disk, action, **params):
-        words = [f"--{key.replace('_', '-')}={value}" for key, value in params.items()]
-        return run("sg_persist", "--out", f"--{action}", *words, disk.sg, ok=False).returncode
-
-    conflict = sgio.RESERVATION_CONFLICT
-    with taken(io_errors=True) as (_, disks), smqsg.module():
-        a, b, other = disks
-        with two_paths(disks) as (one, two):
-            assert out(a, "register", param_sark="0xa1") == 0
-            assert out(b, "register", param_sark="0xb2") == 0
-            assert "0xa1" in keys(b) and "0xb2" in keys(a)
-            # With "write exclusive" the other initiator may read but not write, whatever
-            # kind of node it uses.
-            assert out(a, "reserve", param_rk="0xa1", prout_type=1) == 0
-            got = two.cmd(WRITE, dout=bytes(512))
-            assert got.status == conflict and got.host == sgio.DID_OK and not got.sense, got
-            assert two.cmd(READ, din=512).good and one.cmd(WRITE, dout=bytes(512)).good
-            assert direct_write(b.sd) == errno.EBADE and direct_write(a.sd) == 0
-            with slots.SlotFile(smqsg.node(b), 1) as file:
-                memory = Memory(512)
-                assert file.lend(0, memory) == 0
-                file.prepare([slots.write(0)])
-                assert file.run_one(0).result == conflict
-            # The reservation does not affect scsi-hd, which has another LUN.
-            assert direct_write(other.sd) == 0
-            assert out(b, "reserve", param_rk="0xb2", prout_type=1) == conflict
-            assert out(b, "release", param_rk="0xb2", prout_type=1) == 0
-            assert two.cmd(WRITE, dout=bytes(512)).status == conflict
-            assert out(a, "release", param_rk="0xa1", prout_type=1) == 0
-            clear_attentions(one)
-            clear_attentions(two)
-            assert two.cmd(WRITE, dout=bytes(512)).good
-            # With "exclusive access" the other initiator may not even read, until it preempts the
-            # reservation.
-            assert out(a, "reserve", param_rk="0xa1", prout_type=3) == 0
-            assert two.cmd(READ, din=512).status == conflict
-            assert out(b, "preempt", param_rk="0xb2", param_sark="0xa1", prout_type=3) == 0
-            assert one.cmd(TUR).triple == (sgio.UNIT_ATTENTION, 0x2a, 0x03)
-            assert one.cmd(READ, din=512).status == conflict
-            assert two.cmd(WRITE, dout=bytes(512)).good
-            assert "0xa1" not in keys(b)
-
-    # The change of drivers does not affect the reservation and the keys, because tgt keeps them.
-    disks = disks_of(host_of(device(), len(PATHS)))
-    with two_paths(disks) as (one, two):
-        assert one.cmd(READ, din=512).status == conflict and two.cmd(READ, din=512).good
-    with taken(io_errors=True) as (_, disks):
-        with two_paths(disks) as (one, two):
-            assert one.cmd(READ, din=512).status == conflict
-            assert out(disks[GENERIC], "clear", param_rk="0xb2") == 0
-            clear_attentions(one)
-            assert one.cmd(WRITE, dout=bytes(512)).good and two.cmd(WRITE, dout=bytes(512)).good
-            assert "NO registered reservation keys" in keys(disks[BLOCK])
 
 
 @pytest.mark.smoke
@@ -340,20 +238,6 @@ def test_unit_attentions_and_sense_data_are_reported():
                     assert dev.cmd(TUR).triple == (sgio.UNIT_ATTENTION, 0x29, 0)
                 assert dev.cmd(TUR).good
         settle(host)
-
-
-def test_resets_under_verified_load():
-    levels = (sgio.SG_SCSI_RESET_DEVICE, sgio.SG_SCSI_RESET_TARGET, sgio.SG_SCSI_RESET_HOST)
-    with taken() as (host, disks):
-        disk = disks[BLOCK]
-        with load_on(disk.sd, to_end=True, **VERIFIED | {"size": "4m", "loops": 2}), \
-                SgDev(disk.sg) as dev:
-            under_way(disk, 100)
-            for level in levels * 2:
-                dev.reset(level)
-        settle(host)
-        assert [host.stats()[name] for name in ("lun_resets", "target_resets",
-                                                "host_resets")] == [2, 2, 2]
 
 
 def test_disk_is_unplugged_under_load_and_plugged_in_again(monitor):

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A cgroup for processes that a test forks: how much memory they use, and limits for memory and
-I/O."""
+"""A cgroup for processes that a test forks: how much memory they use, and a limit for it."""
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,21 +30,15 @@ class Cgroup:
         """Sets the limit; the kernel kills a process that exceeds it."""
         (self.path / "memory.max").write_text(str(size), encoding="ascii")
 
-    def limit_reads(self, disk: str, rate: int) -> None:
-        """Limits block reads of a disk, in bytes per second."""
-        number = os.stat(disk).st_rdev
-        (self.path / "io.max").write_text(f"{os.major(number)}:{os.minor(number)} rbps={rate}",
-                                          encoding="ascii")
-
 
 @contextmanager
-def cgroup(name: str, controller: str = "memory") -> Iterator[Cgroup]:
+def cgroup(name: str) -> Iterator[Cgroup]:
     """Creates a cgroup, and removes it when its processes have ended."""
     if not (ROOT / "cgroup.controllers").exists():
         run("mount", "-t", "cgroup2", "none", ROOT)
-    if controller not in (ROOT / "cgroup.controllers").read_text(encoding="ascii").split():
-        pytest.skip(f"a kernel without {controller} cgroups")
-    (ROOT / "cgroup.subtree_control").write_text(f"+{controller}", encoding="ascii")
+    if "memory" not in (ROOT / "cgroup.controllers").read_text(encoding="ascii").split():
+        pytest.skip("a kernel without memory cgroups")
+    (ROOT / "cgroup.subtree_control").write_text("+memory", encoding="ascii")
     group = Cgroup(ROOT / name)
     group.path.mkdir()
     try:
