@@ -235,22 +235,6 @@ def test_suspend_with_held_commands(slow):
         wait_for("commands after the suspend", lambda: slow.stats()["done"] > done + 20, 40)
 
 
-def test_recovery_with_held_commands(slow):
-    """A command times out and its abort fails while the policy holds others: the error handler
-    starts, because the held commands go back to the mid-layer, and the host recovers."""
-    faults = Faults(slow)
-    two = slow.luns()[1]
-    with held(slow):
-        faults.set("fail_abort", 1)
-        with SgDev(two.sg) as sg:
-            faults.arm("dropped", count=1, first_lba=60000, last_lba=60000)
-            got = sg.cmd(bytes.fromhex("28000000ea6000000100"), din=512, timeout_ms=1500)
-        assert got.host == DID_TIME_OUT
-        faults.set("fail_abort", 0)
-        done = slow.stats()["done"]
-        wait_for("commands after the recovery", lambda: slow.stats()["done"] > done + 50, 40)
-
-
 # From 6.12 on scsi_debug fails to abort a lost command if no earlier one with its tag took time.
 @pytest.mark.parametrize("slow", [{"max_queue": 1}], indirect=True, ids=[""])
 def test_lost_command(slow):
@@ -287,50 +271,6 @@ def test_resets_by_ioctl(slow):
         wait_for("commands after the resets", lambda: slow.stats()["done"] > done + 50, 40)
     stats = all_done(slow)
     assert [stats[name] for name in ("lun_resets", "target_resets", "host_resets")] == [1, 1, 1]
-
-
-@pytest.mark.not_uml("7.2 refuses some changes of nr_requests with EBUSY")
-def test_all_that_takes_held_commands_back_at_once(slow):
-    """While a policy holds commands, at the same time: commands time out and are aborted, the
-    device, the target and the host are reset, queues are frozen, and a LUN is deleted and found
-    again. Nothing is lost, and all commands end when the load ends."""
-    one, two = slow.luns()
-    faults, end = Faults(slow), time.monotonic() + 12
-
-    def often(change):
-        count = 0
-        while time.monotonic() < end:
-            change(count)
-            count += 1
-        return count
-
-    def time_out(_):
-        faults.arm("dropped", count=1, first_lba=60000, last_lba=60000)
-        with SgDev(one.sg) as sg:
-            sg.cmd(bytes.fromhex("28000000ea6000000100"), din=512, timeout_ms=1000)
-
-    def reset(count):
-        levels = SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_TARGET, SG_SCSI_RESET_HOST
-        with SgDev(one.sg) as sg:
-            sg.reset(levels[count % 3])
-        time.sleep(0.3)
-
-    def freeze(count):
-        conv.write(one.queue / "nr_requests", 16 + count % 2)
-
-    def delete(_):
-        nonlocal two
-        conv.write(two.sysfs / "delete", 1)
-        conv.write(slow.sysfs / "scan", "- - -")
-        two = conv.again(two)
-
-    with held(slow), ThreadPoolExecutor(4) as pool:
-        jobs = [pool.submit(often, change) for change in (time_out, reset, freeze, delete)]
-        assert all(job.result() for job in jobs)
-        done = slow.stats()["done"]
-        wait_for("commands afterwards", lambda: slow.stats()["done"] > done + 50, 40)
-    assert all_done(slow)["held"] == 0
-    fio(two.sd, **VERIFIED)
 
 
 @pytest.mark.not_uml("the mid-layer of 7.2 behaves differently")

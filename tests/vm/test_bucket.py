@@ -203,20 +203,3 @@ def test_resets_end_commands_without_a_doorbell(shared, level, counter):
         stats = settle(shared)
     trace.check_once()
     assert stats["reset_cmds"] == 2 and stats["held"] == 0
-
-
-@pytest.mark.limit(120)
-@with_params(**SLOW)
-def test_lost_commands_are_aborted(shared):
-    choose(shared)
-    for limit in shared.luns()[0].sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
-        limit.write_text("1000", encoding="ascii")
-    with traced() as trace:
-        with load_on(shared.luns()[0].sd, **JOB):
-            for repeat in range(1, repeats(4) + 1):
-                set_param("lose", 1)
-                wait_for("a timeout", lambda: shared.stats()["timeouts"] >= repeat, 60)
-        stats = settle(shared, 30)
-    trace.check_once()
-    assert stats["aborts"] + stats["lun_resets"] >= repeats(4) == stats["timeouts"]
-    assert stats["host_resets"] == stats["held"] == 0

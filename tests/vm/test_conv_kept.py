@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kit import conv, smqsg
 from kit.fiojob import fio, load_on
-from kit.host import loaded, run, under_way, wait_for
+from kit.host import loaded, run, seconds_of, under_way, wait_for
 from kit.pool import on_cpus, pool_share, without_elevator
 from kit.probe import calls
 from kit.quiesce import quiescer, set_state
@@ -49,13 +49,6 @@ def keep(upper, cpu: int = CPU) -> None:
     """Makes commands of a CPU keep lower requests."""
     with on_cpus({cpu}):
         fio(upper.sd, **READS)
-
-
-def seconds(what) -> float:
-    """Runs a function; returns how long it took."""
-    began = time.monotonic()
-    what()
-    return time.monotonic() - began
 
 
 @pytest.mark.smoke
@@ -125,13 +118,13 @@ def test_operations_do_not_wait_for_kept_requests(lower, name):
         for _ in range(3):
             keep(upper)
             if name == "quiesce":
-                took.append(seconds(lambda: set_state("quiesce", low.address)))
+                took.append(seconds_of(lambda: set_state("quiesce", low.address)))
                 set_state("quiesce", "")
             elif name == "cpu":
-                took.append(seconds(lambda: online.write_text("0", encoding="ascii")))
+                took.append(seconds_of(lambda: online.write_text("0", encoding="ascii")))
                 online.write_text("1", encoding="ascii")
             else:
-                took.append(seconds(lambda: conv.ask("release", low.address)))
+                took.append(seconds_of(lambda: conv.ask("release", low.address)))
                 low = conv.again(low)
                 upper = conv.claim(low)
                 without_elevator(upper)
@@ -172,7 +165,7 @@ def test_another_lun_gets_the_tags():
         with ThreadPoolExecutor(8) as pool:
             fio(upper.sd, **READS)
             slow.write_text("200000000", encoding="ascii")
-            took = seconds(lambda: list(pool.map(read_block, [other.sd] * 8, range(8))))
+            took = seconds_of(lambda: list(pool.map(read_block, [other.sd] * 8, range(8))))
             slow.write_text("0", encoding="ascii")
         # One after the other they take 1.6 s.
         assert took < 1.2, took
@@ -201,7 +194,7 @@ def test_another_lun_goes_on_if_two_modules_keep_all_tags():
             took = []
             for block in range(3):
                 wait_for("all tags to be kept", all_kept, 40)
-                took.append(seconds(lambda block=block: read_block(third.sd, block)))
+                took.append(seconds_of(lambda block=block: read_block(third.sd, block)))
             wait_for("all tags to be kept", all_kept, 40)
             sent = conv.dispatched(third)
             with lost_commands():
@@ -223,7 +216,7 @@ def test_elevator_of_the_upper_disk_is_changed_under_verified_load(lower):
             for name in ("mq-deadline", "none"):
                 under_way(upper, 100)
                 (upper.queue / "scheduler").write_text(name, encoding="ascii")
-    assert seconds(lambda: conv.ask("release", low.address)) < 10
+    assert seconds_of(lambda: conv.ask("release", low.address)) < 10
 
 
 @pytest.mark.limit(60)

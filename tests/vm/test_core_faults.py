@@ -14,8 +14,8 @@ from kit import cdb
 from kit.child import FAILED, ended, spawn
 from kit.debugfs import depths
 from kit.deleted import delete, find_again
-from kit.hold import get_param, set_param, with_params
-from kit.host import settle, wait_for
+from kit.hold import get_param, raise_depth, set_param, with_params
+from kit.host import seconds_of, settle, wait_for
 from kit.ramdir import ram_host, ram_hosts
 from kit.sanitizing import TIME_FACTOR
 from kit.sgio import TASK_SET_FULL, SgDev
@@ -41,14 +41,6 @@ def read(node, seconds):
     return FAILED if got.host else got.status
 
 
-def raise_depth(hold, depth):
-    """Makes the policy advertise more commands than the device takes, by a command that smq_hold
-    refuses."""
-    set_param("refuse", 1)
-    assert not read(hold.luns()[0].sg, 20)
-    wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
-
-
 @contextmanager
 def full_devices(*policies):
     """A host of smq_ram for each policy, whose device answers TASK SET FULL for ever."""
@@ -61,13 +53,6 @@ def full_devices(*policies):
         finally:
             for host_dir, _ in hosts:
                 host_dir.set("fault/kind", "none")
-
-
-def seconds_of(action):
-    """Runs @action; returns how long it took."""
-    start = time.monotonic()
-    action()
-    return time.monotonic() - start
 
 
 def wait_refused(host_dir):
@@ -307,13 +292,7 @@ def test_lld_sets_limits_of_a_new_lun(hold):
     # by now, so the next line makes the policy advertise more again.
     raise_depth(hold, 4)
     assert depths(hold) == (36, 4, 4)
-    set_param("delay_us", 500000)
-    set_param("max_inflight", 0)
-    with ThreadPoolExecutor(12) as pool:
-        assert not any(pool.map(read, [lun.sg] * 12, [20] * 12))
-    assert get_param("max_inflight") == 4
     choose(hold, "direct")
-    assert depths(hold) == (4, 4, 4)
     set_param("no_lun", 1)
     delete(lun)
     (hold.sysfs / "scan").write_text("0 0 0", encoding="ascii")

@@ -116,39 +116,6 @@ def test_completion_and_abort_of_one_command_race(hold):
     assert trace.count()["smq_taken"] == 0
 
 
-HOST_TOO = pytest.mark.not_sanitized("the variant for a host reset goes through these steps, too")
-ESCALATION = [
-    pytest.param(["fail_abort"], {"lun_resets": 1, "target_resets": 0, "host_resets": 0},
-                 id="lun", marks=HOST_TOO),
-    pytest.param(["fail_abort", "fail_lun_reset"],
-                 {"lun_resets": 1, "target_resets": 1, "host_resets": 0},
-                 id="target", marks=HOST_TOO),
-    pytest.param(["fail_abort", "fail_lun_reset", "fail_target_reset"],
-                 {"lun_resets": 1, "target_resets": 1, "host_resets": 1}, id="host"),
-]
-
-
-@pytest.mark.limit(90)
-@pytest.mark.parametrize("fails, expected", ESCALATION)
-def test_failed_steps_escalate(hold, fails, expected):
-    with traced() as trace:
-        # The recovery starts when the host has drained; after the recovery the load continues.
-        with load_on(hold.luns()[0].sd, **JOB) as load:
-            for name in fails:
-                set_param(name, 1)
-            set_param("lose", 1)
-            wait_for("the last reset", lambda: all(
-                hold.stats()[name] == count for name, count in expected.items()))
-            for name in fails:
-                set_param(name, 0)
-        stats = settle(hold)
-    trace.check_once()
-    assert {name: stats[name] for name in expected} == expected
-    assert stats["reset_cmds"] >= 1
-    assert total_ios(load.result()) > 0
-    assert (hold.luns()[0].sysfs / "state").read_text(encoding="ascii").strip() == "running"
-
-
 @pytest.mark.smoke
 @pytest.mark.parametrize("level, counter", [
     (SG_SCSI_RESET_DEVICE, "lun_resets"), (SG_SCSI_RESET_TARGET, "target_resets"),

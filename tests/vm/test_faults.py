@@ -12,7 +12,7 @@ from kit.fiojob import fio, load_on, total_ios
 from kit.host import settle, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import repeats
-from kit.sgio import BUSY, RESERVATION_CONFLICT, SG_SCSI_RESET_DEVICE, SgDev
+from kit.sgio import RESERVATION_CONFLICT, SgDev
 from kit.trace import traced
 
 VERIFY = {"ioengine": "io_uring", "rw": "randwrite", "bs": 4096, "iodepth": 32,
@@ -101,30 +101,6 @@ def test_verify_finds_a_wrong_byte():
         assert report["jobs"][0]["error"]
 
 
-def test_short_transfer_has_an_exact_residual():
-    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
-        host_dir.arm("short", count=2)
-        result = dev.cmd(READ, din=4096)
-        assert (result.status, result.resid, result.data) == (0, 2048, bytes(2048))
-        assert dev.cmd(cdb.blocks(cdb.WRITE_10, 0, 8), dout=b"\x5a" * 4096).resid == 2048
-        assert dev.cmd(READ, din=4096).data == b"\x5a" * 2048 + bytes(2048)
-
-
-def test_injected_status_and_sense_are_returned():
-    """A status fault affects READs, and not TEST UNIT READY. A sense fault gives one READ its sense
-    data."""
-    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
-        host_dir.arm("status", count=-1, status=BUSY)
-        with SgDev(host.luns()[0].sg) as other:
-            assert other.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
-        host_dir.arm("status", count=1, status=RESERVATION_CONFLICT)
-        assert dev.cmd(READ, din=4096).status == RESERVATION_CONFLICT
-        assert dev.cmd(READ, din=4096).good
-        host_dir.arm("sense", count=1, sense=0x031100)
-        assert dev.cmd(READ, din=4096).triple == (3, 0x11, 0)
-        assert dev.cmd(READ, din=4096).good
-
-
 def test_a_kind_alone_is_one_fault():
     """A kind that is written while the count is 0 makes it 1; "none" makes it 0. Through configfs
     and through the host's sysfs."""
@@ -160,32 +136,6 @@ def test_only_matching_commands_get_faults():
             seen = [not dev.cmd(cdb.blocks(cdb.READ_10, lba, 8), din=4096).good
                     for _ in range(4)]
             assert sum(seen) == (2 if hit else 0), (lba, seen)
-
-
-@pytest.mark.limit(90)
-def test_delayed_commands_complete_or_are_aborted():
-    with ram_host() as (host_dir, host):
-        disk = host.luns()[0].sd
-        host_dir.arm("timeout", count=5, every=50, delay_ms=400)
-        fio(disk, **VERIFY)
-        assert settle(host)["aborts"] == 0
-        (host.luns()[0].sysfs / "timeout").write_text("1", encoding="ascii")
-        host_dir.arm("timeout", count=5, every=50, delay_ms=30000)
-        fio(disk, **VERIFY)
-        assert settle(host)["aborts"] == 5
-
-
-def test_reset_takes_back_lost_commands():
-    with ram_host() as (host_dir, host), SgDev(host.luns()[0].sg) as dev:
-        host_dir.arm("lost", count=20, every=10)
-        with load_on(host.luns()[0].sd, to_end=True, **VERIFY):
-            for _ in range(40):
-                if host_dir.get("fault/count") == "0" and host.stats()["inflight"] == 0:
-                    break
-                time.sleep(0.3)
-                dev.reset(SG_SCSI_RESET_DEVICE)
-        stats = settle(host)
-        assert stats["reset_cmds"] >= 20 and stats["timeouts"] == 0
 
 
 @pytest.mark.limit(90)

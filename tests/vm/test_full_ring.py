@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from kit.debugfs import depths
 from kit.fiojob import fio, load_on, total_ios
-from kit.hold import get_param, set_param, with_params
+from kit.hold import TIMEOUT, get_param, raise_depth, set_param, with_params
 from kit.host import loaded, settle, under_way, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import UML, repeats
@@ -213,15 +213,37 @@ def test_lun_removed_while_its_commands_wait(hold):
         assert stay.running
 
 
+def wait_in_the_ring(host):
+    """Commands wait because the hardware queue has no room."""
+    set_param("ring", 0)
+    wait_for("commands that wait", lambda: held(host) and not get_param("inflight"))
+
+
+def wait_behind_lost(host):
+    """Commands wait because the device is full: it has lost the commands that it has."""
+    choose(host, "batch")
+    raise_depth(host, 4)
+    set_param("lose", 4)
+    wait_for("commands that wait", lambda: get_param("lose") == 0 and held(host))
+
+
 @pytest.mark.smoke
-def test_host_removal_does_not_wait_for_room():
-    with loaded("smq_hold", io_errors=True, luns=2) as (host,):
-        with load_on(host.luns()[0].sd, ok=False, **TWO) as load:
-            under_way(host.luns()[0], 20)
-            set_param("ring", 0)
-            wait_for("commands that wait", lambda: held(host) > 4 and not get_param("inflight"))
-            set_param("remove", 1)
-            assert not host.sysfs.exists()
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("what", ["lun", "host"])
+@pytest.mark.parametrize("state", [wait_in_the_ring, wait_behind_lost])
+def test_removal_does_not_wait_for_waiting_commands(state, what):
+    with loaded("smq_hold", io_errors=True, luns=2, depth=4) as (host,):
+        gone = host.luns()[0]
+        (gone.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
+        with load_on(gone.sd, ok=False, **TWO | {"iodepth": 32}) as load:
+            under_way(gone, 20)
+            state(host)
+            if what == "host":
+                set_param("remove", 1)
+                assert not host.sysfs.exists()
+            else:
+                (gone.sysfs / "delete").write_text("1", encoding="ascii")
+                assert len(host.luns()) == 1
             load.kill()
         assert get_param("inflight") == 0
 
@@ -252,18 +274,23 @@ def test_doorbell_is_rung_when_the_ring_gets_full():
         assert get_param("commits") >= total_ios(report) / 4
 
 
-def test_a_new_policy_counts_commands_that_already_wait(hold):
-    """A policy is chosen while commands wait for room in the hardware queue. The policy has not
-    seen these commands, but the inner depth counts them: the device never gets more commands than
-    its depth."""
+@pytest.mark.parametrize("waiting", [False, True], ids=["in-flight", "waiting"])
+def test_a_new_policy_counts_commands_that_it_has_not_seen(hold, waiting):
+    """A policy is chosen while commands are in flight, or wait for room in the hardware queue. The
+    inner depth counts them: the device never gets more commands than its depth."""
     lun = hold.luns()[0]
     set_param("delay_us", 20000)
     with load_on(lun.sd, **READS | {"iodepth": 64, "numjobs": 2}):
         for _ in range(repeats(4)):
-            set_param("ring", 0)
-            wait_for("commands that wait", lambda: held(hold) == 16 and not get_param("inflight"))
+            if waiting:
+                set_param("ring", 0)
+                wait_for("commands that wait",
+                         lambda: held(hold) == 16 and not get_param("inflight"))
+            else:
+                wait_for("a full device", lambda: get_param("inflight") == 16)
             set_param("max_inflight", 0)
             choose(hold, "batch")
+            set_param("refuse", int(not waiting))
             wait_for("a raised queue_depth", lambda: depths(hold)[0] == 32)
             set_param("ring", ALL)
             wait_for("a full device", lambda: get_param("inflight") == 16)

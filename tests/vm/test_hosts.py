@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from kit import cdb, sgio
-from kit.host import SgDev, find_hosts, is_loaded, load, loaded, run
+from kit.host import SgDev, is_loaded, loaded, run
 from kit.outcome import POWER_ON, invalid_field, outcome
 
 TUR = cdb.plain(cdb.TEST_UNIT_READY)
@@ -95,15 +95,6 @@ def test_many_luns():
             assert got.good and len(got.data) == 8 + 64 * 8
             assert got.data[8 + 63 * 8:] == bytes([0, 63, *bytes(6)])
             assert dev.cmd(cdb.blocks(cdb.WRITE_10, 0, 1), dout=bytes(512)).good
-
-
-def test_module_loads_without_a_host():
-    """hosts=0 loads the module without a host, for users who create hosts in configfs."""
-    load("smq_ram", hosts=0)
-    try:
-        assert is_loaded("smq_ram") and not find_hosts("smq_ram")
-    finally:
-        run("modprobe", "-r", "smq_ram")
 
 
 @pytest.mark.smoke

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import ModuleError, load, loaded, settle, under_way, wait_for
-from kit.sgio import DID_TIME_OUT, SG_SCSI_RESET_HOST, SgDev
+from kit.sgio import SgDev
 from kit.trace import traced
 
 PARAMS = Path("/sys/module/smq_old/parameters")
@@ -186,26 +186,6 @@ def test_reset_completes_commands_under_host_lock(host):
     trace.check_once()
     stats = host.stats()
     assert (stats["lun_resets"], stats["host_resets"]) == (1, 0)
-
-
-def test_resets_by_ioctl_under_load(host):
-    with traced() as trace:
-        with load_on(host.luns()[0].sd, to_end=True, **VERIFIED | {"size": "4m"}), \
-                SgDev(host.luns()[0].sg) as sg:
-            under_way(host.luns()[0], 50)
-            for _ in range(20):
-                sg.reset(SG_SCSI_RESET_HOST)
-        settle(host)
-    trace.check_once()
-    assert host.stats()["host_resets"] == 20
-
-
-@two_places
-def test_passthrough_that_times_out(host):
-    set_param("lose", 1)
-    with SgDev(host.luns()[0].sg) as sg:
-        assert sg.cmd(READ_10, din=4096, timeout_ms=1000).host == DID_TIME_OUT
-        assert sg.cmd(READ_10, din=4096).good
 
 
 @pytest.mark.parametrize("params, says", [

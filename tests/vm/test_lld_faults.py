@@ -116,6 +116,8 @@ def test_programs_see_injected_faults(lld):
     with SgDev(disk.sg) as dev:
         assert dev.cmd(WRITE, dout=bytes(4096)).good
         faults.arm("sense", count=1, sense=0x031100)
+        # It has no data.
+        assert dev.cmd(cdb.plain(cdb.TEST_UNIT_READY)).good
         assert dev.cmd(READ, din=4096).triple == (3, 0x11, 0)
         faults.arm("short", count=2)
         assert dev.cmd(WRITE, dout=b"\x5a" * 4096).resid == 2048

@@ -13,8 +13,8 @@ from kit import cdb
 from kit.debugfs import depths, doorbell, state
 from kit.delay import udelay_ns
 from kit.fiojob import fio, load_on, total_ios
-from kit.hold import TIMEOUT, get_param, set_param, with_params
-from kit.host import loaded, run, settle, under_way, wait_for
+from kit.hold import get_param, raise_depth, set_param, with_params
+from kit.host import loaded, settle, under_way, wait_for
 from kit.ramdir import ram_host
 from kit.sanitizing import repeats
 from kit.sgio import DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
@@ -43,14 +43,6 @@ def read(lun, seconds):
     """Sends a READ whose timeout is @seconds."""
     with SgDev(lun.sg) as sg:
         return sg.cmd(cdb.blocks(cdb.READ_10, 0, 8), din=4096, timeout_ms=1000 * seconds)
-
-
-def raise_depth(hold, depth):
-    """Sends a command that smq_hold refuses. The policy then advertises more commands than the
-    device takes."""
-    set_param("refuse", 1)
-    assert read(hold.luns()[0], 20).good
-    wait_for("a raised queue_depth", lambda: depths(hold)[0] > depth)
 
 
 @pytest.mark.smoke
@@ -254,22 +246,6 @@ def test_more_is_advertised_than_the_device_gets(hold):
     assert stats["held_full"] > 0 == stats["busy"] == stats["timeouts"]
 
 
-def test_the_change_to_batch_does_not_overrun_the_device(hold):
-    """The inner depth counts commands that were in flight before the policy was chosen, so the
-    device never gets more commands than its depth."""
-    set_param("delay_us", 30000)
-    with load_on(hold.luns()[0].sd, **JOB):
-        wait_for("a full device", lambda: get_param("inflight") == 16)
-        set_param("max_inflight", 0)
-        for _ in range(5):
-            choose(hold, "batch")
-            raise_depth(hold, 16)
-            time.sleep(0.1)
-            choose(hold, "direct")
-            time.sleep(0.1)
-        assert get_param("max_inflight") == 16
-
-
 def test_a_refused_command_is_issued_again(hold):
     choose(hold, "batch")
     with traced() as trace:
@@ -325,32 +301,20 @@ def test_queue_depth_sets_the_inner_depth(hold):
     assert depths(hold)[0] == 3
 
 
-@with_params(depth=1, delay_us=600000)
-def test_waiting_for_a_slow_device_is_no_timeout(hold):
-    """Commands wait for longer than their timeout. The layer returns them to the mid-layer, which
-    queues them again, and none times out."""
-    choose(hold, "batch")
-    with traced() as trace:
-        with load_on(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2}) as load:
-            under_way(hold.luns()[0], 2)
-            raise_depth(hold, 1)
-            time.sleep(4)
-        stats = settle(hold)
-    trace.check_once()
-    assert total_ios(load.result()) >= 4
-    assert stats["timeouts"] == stats["aborts"] == stats["lun_resets"] == 0
-
-
 @pytest.mark.limit(180)
-@with_params(depth=2)
-def test_lost_commands_are_aborted_while_others_are_held(hold):
-    choose(hold, "batch")
+@pytest.mark.parametrize("policy, hold", [
+    ("batch", {"depth": 2}), ("bucket", EXPENSIVE | {"delay_us": 1000})], indirect=["hold"],
+    ids=["batch", "bucket"])
+def test_lost_commands_are_aborted_while_others_are_held(hold, policy):
+    (hold.sysfs / "smq_bucket/share").write_text("0", encoding="ascii")
+    choose(hold, policy)
     # sd sets a disk offline after two timeouts in a row, and a repeated command may time out again.
     for limit in hold.luns()[0].sysfs.glob("scsi_disk/*/max_medium_access_timeouts"):
         limit.write_text("1000", encoding="ascii")
     with traced() as trace:
         with load_on(hold.luns()[0].sd, **JOB):
-            raise_depth(hold, int(hold.attr("can_queue")) // 2)
+            if policy == "batch":
+                raise_depth(hold, 2)
             for repeat in range(1, repeats(6) + 1):
                 set_param("lose", 1)
                 wait_for("a timeout", lambda: hold.stats()["timeouts"] >= repeat, 60)
@@ -408,63 +372,6 @@ def test_resets_end_held_commands(hold, level, counter):
         stats = settle(hold)
     trace.check_once()
     assert stats["reset_cmds"] > 2 * repeats(10) and stats["held"] == 0
-
-
-@with_params(depth=1, delay_us=300000)
-def test_switching_drains_held_commands(hold):
-    choose(hold, "batch")
-    with load_on(hold.luns()[0].sd, **JOB | {"numjobs": 1, "iodepth": 2}):
-        under_way(hold.luns()[0], 2)
-        raise_depth(hold, 1)
-        wait_for("a held command", lambda: hold.attr("smq/held") == "1")
-        start = time.monotonic()
-        choose(hold, "direct")
-        assert time.monotonic() - start < 10
-        wait_for("no held command", lambda: hold.attr("smq/held") == "0")
-
-
-@pytest.mark.smoke
-@pytest.mark.limit(120)
-def test_host_removed_while_commands_are_held():
-    with loaded("smq_hold", io_errors=True, depth=2) as (host,):
-        lun = host.luns()[0]
-        (lun.sysfs / "timeout").write_text(str(TIMEOUT), encoding="ascii")
-        choose(host, "batch")
-        with load_on(lun.sd, ok=False, **JOB) as load:
-            raise_depth(host, 2)
-            set_param("lose", 2)
-            wait_for("held commands behind lost ones", lambda: get_param("lose") == 0 and int(
-                host.attr("smq/held")) > 0)
-            set_param("remove", 1)
-            assert not host.sysfs.exists()
-            load.kill()
-        assert get_param("inflight") == 0
-
-
-@with_params(io_errors=True, luns=2, depth=2)
-def test_lun_deleted_while_commands_are_held(hold):
-    gone, stays = hold.luns()
-    choose(hold, "batch")
-    with load_on(stays.sd, **JOB) as stay:
-        under_way(stays, 20)
-        raise_depth(hold, 2)
-        # A read of a removed disk may fail or find the end of the disk. In the second case fio
-        # does not stop by itself.
-        with load_on(gone.sd, ok=False, **JOB) as load:
-            under_way(gone, 20)
-            wait_for("held commands", lambda: int(hold.attr("smq/held")) > 0)
-            (gone.sysfs / "delete").write_text("1", encoding="ascii")
-            load.kill()
-        assert stay.running
-    wait_for("the deleted LUN to go", lambda: len(hold.luns()) == 1)
-
-
-def test_unloading_is_refused_while_commands_are_held(hold):
-    choose(hold, "batch")
-    with load_on(hold.luns()[0].sd, **JOB) as load:
-        wait_for("load", lambda: get_param("inflight") > 4)
-        assert run("rmmod", "smq_hold", ok=False).returncode
-        assert load.running
 
 
 def test_polled_commands_are_not_held():

@@ -14,12 +14,12 @@ The drivers of the stages differ only in how a command gets to the ring, so the 
 all stages.
 """
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 from kit import debugfs
 from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
+from kit.monitor import plugged
 from kit.quiesce import quiescer, set_state
 from kit.host import (ModuleError, find_hosts, load, run, settle, under_way, unload,
                       wait_for)
@@ -28,7 +28,7 @@ from kit.pvscsi import (COMMIT, DRIVER, HWQ, LCK, NAMES, OLD, PARAMS, QUEUES, ST
 from kit.sgio import DID_NO_CONNECT, DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST, SgDev
 
 SG_SCSI_RESET_BUS = 2
-ADD = "device_add scsi-hd,bus=hba.0,scsi-id=5,id=more,drive="
+ADD = "device_add scsi-hd,bus=hba.0,scsi-id=5,id=more,drive=spare"
 VERIFIED = {"ioengine": "io_uring", "rw": "randwrite", "bsrange": "512-64k", "iodepth": 32,
             "size": "4m", "offset_increment": "8m", "verify": "crc32c", "verify_fatal": 1}
 LOAD = {"ioengine": "libaio", "rw": "randrw", "bs": 4096, "iodepth": 32, "numjobs": 2,
@@ -133,24 +133,12 @@ def test_device_unbound_under_load_and_bound_again(stage):
         fio(bind(stage).luns()[0].sd, **VERIFIED)
 
 
-@contextmanager
-def plugged(monitor, host, node):
-    """Plugs in another disk for the duration of the block."""
-    monitor.run(ADD + node, again="Permission conflict|Duplicate")
-    try:
-        yield wait_for("the new disk", lambda: next(
-            (lun for lun in host.luns() if lun.address.endswith(":0:5:0") and lun.sg), None))
-    finally:
-        monitor.run("device_del more")
-        wait_for("the disk to go", lambda: len(host.luns()) == 1)
-
-
 @removed
 def test_command_that_the_device_ends_late_is_aborted(monitor, stage):
     """A command takes 2.5 s, even if the driver aborts it earlier."""
     with bound(stage, io_errors=True) as host:
         disk = host.luns()[0]
-        with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \
+        with plugged(monitor, host, "hba", "slow") as slow, SgDev(slow.sg) as sg, \
                 load_on(disk.sd, to_end=True, **VERIFIED), ThreadPoolExecutor(4) as pool:
             results = list(pool.map(lambda _: sg.cmd(READ_10, din=4096, timeout_ms=300),
                                     range(4)))
@@ -168,7 +156,7 @@ def test_disk_unplugged_under_load(monitor, stage):
         stays = host.luns()[0]
         for _ in range(2):
             with load_on(stays.sd, to_end=True, **VERIFIED):
-                with plugged(monitor, host, "spare") as lun:
+                with plugged(monitor, host, "hba", "spare") as lun:
                     at = lun.address
                     sd = wait_for("the disk's sd node", lambda at=at: next(
                         (one.sd for one in host.luns() if one.address == at and one.sd), ""))
@@ -178,7 +166,7 @@ def test_disk_unplugged_under_load(monitor, stage):
                         monitor.run("device_del more")
                         assert any(entry["error"] for entry in pulled.result()["jobs"])
                     wait_for("the disk to be removed", lambda: len(host.luns()) == 1)
-                    monitor.run(ADD + "spare", again="Permission conflict|Duplicate")
+                    monitor.run(ADD, again="Permission conflict|Duplicate")
                     wait_for("the disk to come back", lambda: len(host.luns()) == 2)
         all_done(host, stage)
 

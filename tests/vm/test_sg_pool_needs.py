@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 from kit import smqsg
-from kit.host import (Lun, ModuleError, loaded, run, under_way, unload,
-                      wait_for)
+from kit.host import Lun, ModuleError, loaded, run, seconds_of, under_way, unload, wait_for
 from kit.memory import PAGE, Memory
 from kit.pool import (fill_pool, filled, idle_requests, most_idle, on_cpus, pool_share,
                       wait_own_queue)
@@ -130,13 +129,6 @@ def ready(host) -> Lun:
     lun, = host.wait_luns(1)
     smqsg.node(lun)
     return lun
-
-
-def seconds_of(what: Callable[[], None]) -> float:
-    """Runs a function; returns how long it took."""
-    began = time.monotonic()
-    what()
-    return time.monotonic() - began
 
 
 def beside_idle(host, need: Need, idle: bool, turn: int) -> tuple[float, int]:

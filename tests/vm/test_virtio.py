@@ -26,11 +26,11 @@ from pathlib import Path
 
 import pytest
 from kit import virtio as virtio_kit
-from kit.debugfs import depths, policy
-from kit.deleted import delete, find_again, reset_a_deleted_lun
+from kit.deleted import reset_a_deleted_lun
 from kit.fiojob import fio, load_on, total_ios
 from kit.host import (KernelLog, find_hosts, is_loaded, load, run, settle, under_way, unload,
                       wait_for)
+from kit.monitor import plugged
 from kit.scattered import scattered
 from kit.sgio import (DID_TIME_OUT, SG_SCSI_RESET_DEVICE, SG_SCSI_RESET_HOST,
                       SG_SCSI_RESET_TARGET, SgDev)
@@ -230,27 +230,14 @@ def test_commands_that_fill_the_ring_complete():
         all_done(host)
 
 
-@contextmanager
-def plugged(monitor, host, node, lun=0):
-    """Plugs in one more disk; unplugs it after the block."""
-    add = f"device_add scsi-hd,bus=hba4.0,scsi-id=5,lun={lun},id=more,drive={node}"
-    try:
-        monitor.run(add, again="Permission conflict|Duplicate")
-        yield wait_for("the new disk", lambda: next(
-            (one for one in host.luns() if one.address.endswith(f":0:5:{lun}") and one.sg), None))
-    finally:
-        monitor.run("device_del more")
-        wait_for("the disk to disappear", lambda: len(host.luns()) == 1)
-
-
 def test_disks_are_added_and_removed_under_load(monitor):
     with taken(io_errors=True) as host:
         stays = host.luns()[0]
         with load_on(stays.sd, to_end=True, **VERIFIED | {"size": "8m", "loops": 2}):
             for lun in (0, 3):
-                with plugged(monitor, host, "spare", lun):
+                with plugged(monitor, host, "hba4", "spare", lun):
                     assert len(host.luns()) == 2
-        with plugged(monitor, host, "spare") as lun:
+        with plugged(monitor, host, "hba4", "spare") as lun:
             at = lun.address
             sd = wait_for("the disk's sd node", lambda: next(
                 (one.sd for one in host.luns() if one.address == at and one.sd), ""))
@@ -305,7 +292,7 @@ def test_commands_that_the_device_delays_are_aborted(monitor):
     earlier."""
     with taken(io_errors=True) as host:
         disk = host.luns()[0]
-        with plugged(monitor, host, "slow") as slow, SgDev(slow.sg) as sg, \
+        with plugged(monitor, host, "hba4", "slow") as slow, SgDev(slow.sg) as sg, \
                 load_on(disk.sd, to_end=True, **VERIFIED), ThreadPoolExecutor(4) as pool:
             results = list(pool.map(lambda _: sg.cmd(READ_10, din=4096, timeout_ms=300),
                                     range(4)))
@@ -314,31 +301,6 @@ def test_commands_that_the_device_delays_are_aborted(monitor):
             assert again.good
         all_done(host)
         assert host.stats()["aborts"] >= 4 and host.stats()["host_resets"] == 0
-
-
-def test_bucket_policy_works_with_one_hardware_queue():
-    with taken(1) as host:
-        write(host.sysfs / "smq_bucket/share", 0)
-        write(host.sysfs / "smq/policy", "bucket")
-        fio(host.luns()[0].sd, numjobs=2, **VERIFIED)
-        all_done(host)
-        print(policy(host))
-        assert policy(host)["rung"] > 20
-
-
-def test_disk_found_under_a_holding_policy_has_its_own_depth():
-    with taken(1, io_errors=True) as host:    # errors of a partition scan
-        assert depths(host) == (16, 16, 16)
-        write(host.sysfs / "smq/policy", "batch")
-        disk = host.luns()[0]
-        delete(disk)
-        disk = find_again(host, disk)
-        # The advertised depth may be higher: it is if the policy found the doorbell expensive.
-        assert depths(host)[1:] == (16, 16) and depths(host)[0] >= 16
-        fio(disk.sd, **VERIFIED | {"size": "1m", "iodepth": 64})
-        write(host.sysfs / "smq/policy", "direct")
-        assert depths(host) == (16, 16, 16)
-        all_done(host)
 
 
 @pytest.mark.smoke

@@ -39,6 +39,13 @@ def run(*argv: str, ok: bool = True, limit: float = 60, **more) -> subprocess.Co
     return done
 
 
+def seconds_of(action) -> float:
+    """Calls @action; returns how long it took."""
+    began = time.monotonic()
+    action()
+    return time.monotonic() - began
+
+
 def wait_for(what: str, check: Callable, seconds: float = 20):
     """Waits until @check() returns a true value, and returns that value. Fails after @seconds, or
     later on a slow kernel (TIME_FACTOR)."""

@@ -5,7 +5,11 @@ import re
 import secrets
 import select
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from .host import Host, Lun, wait_for
 
 PROMPT = b"(qemu) "
 
@@ -59,3 +63,16 @@ class Monitor:
         os.write(self._fd, f"{command}\n".encode())
         said = self._until(PROMPT, seconds)
         return " ".join(said.replace("\r", "").split("\n")[1:-1])
+
+
+@contextmanager
+def plugged(monitor: Monitor, host: Host, bus: str, node: str, lun: int = 0) -> Iterator[Lun]:
+    """Plugs in one more disk, target 5, as the device "more"; unplugs it after the block."""
+    try:
+        monitor.run(f"device_add scsi-hd,bus={bus}.0,scsi-id=5,lun={lun},id=more,drive={node}",
+                    again="Permission conflict|Duplicate")
+        yield wait_for("the new disk", lambda: next(
+            (one for one in host.luns() if one.address.endswith(f":0:5:{lun}") and one.sg), None))
+    finally:
+        monitor.run("device_del more")
+        wait_for("the disk to disappear", lambda: len(host.luns()) == 1)
