@@ -7,7 +7,7 @@ import math
 import subprocess
 
 import pytest
-from sg_io_build import COMMAND_FILE, binary, part, run
+from sg_io_build import COMMAND_FILE, SRC, binary, part, run
 
 
 # opcode, CDB length, LBA field, length field, direction
@@ -279,3 +279,12 @@ def test_full_disk_is_an_error():
                               stderr=subprocess.PIPE, check=False)
     assert done.returncode == 3
     assert b"No space left" in done.stderr
+
+
+def test_gen_starts_without_numpy():
+    """It would take longer than the rest of gen, and what pipes commands to run need not have
+    it."""
+    program = ("import runpy, sys; sys.modules['numpy'] = None; sys.argv[0] = ''; "
+               f"runpy.run_path({str(SRC / 'judge')!r}, run_name='__main__')")
+    done = run("/usr/bin/python3", "-IB", "-c", program, binary(), "gen", "--op", "tur")
+    assert (done.returncode, done.stdout) == (0, "000000000000 none 0\n"), done.stderr

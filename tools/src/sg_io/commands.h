@@ -14,7 +14,6 @@ int cmd_columns(int argc, char **argv);
 int cmd_compare(int argc, char **argv);
 int cmd_compare_luns(int argc, char **argv);
 int cmd_copy(int argc, char **argv);
-int cmd_gen(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_judge(int argc, char **argv);
 int cmd_record(int argc, char **argv);

@@ -23,7 +23,7 @@ static const struct {
 	{ "compare-luns", cmd_compare_luns, "compare the blocks of two devices" },
 	{ "copy", cmd_copy, "copy the blocks of one device to another" },
 	{ "fidelity", cmd_judge, "tell from two recordings how faithful a replay was" },
-	{ "gen", cmd_gen, "write a command file to standard output" },
+	{ "gen", cmd_judge, "write a command file to standard output" },
 	{ "import", cmd_judge, "write a command file from what another tool recorded" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
 	{ "record", cmd_record, "write the commands that a device gets as a command file" },

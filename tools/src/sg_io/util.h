@@ -67,12 +67,6 @@ static inline __u64 prng_next(__u64 *state)
 	return prng_mix(*state);
 }
 
-/* A number from 0 to n - 1. Without rejection the bias is at most n / 2^64. */
-static inline __u64 prng_below(__u64 *state, __u64 n)
-{
-	return (__uint128_t)prng_next(state) * n >> 64;
-}
-
 /*
  * Makes room for one more element in an array that has @nr, by doubling it when it is full.
  * @array: a pointer to the pointer to its first element; @size: bytes of an element; @room:

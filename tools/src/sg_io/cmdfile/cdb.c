@@ -216,16 +216,6 @@ const struct cdb_op *cdb_find_gen(const char *name)
 	return NULL;
 }
 
-const char *cdb_gen_name(unsigned int nth)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(ops); i++)
-		if (ops[i].gen && !nth--)
-			return ops[i].gen;
-	return NULL;
-}
-
 bool cdb_check_length(const __u8 *cdb, unsigned int len, char *why, size_t size)
 {
 	static const __u8 by_group[8] = { 6, 10, 10, 0, 16, 12, 0, 0 };

@@ -35,7 +35,7 @@ enum cdb_flag {
 
 /**
  * struct cdb_op - one opcode of SPC or SBC
- * @gen: its name for "gen --op", NULL if gen cannot generate it
+ * @gen: its name for cdb_find_gen(), that of "gen --op" in judge/gen.py; NULL if it has none
  * @name: the name in the standards
  * @opcode: CDB byte 0
  * @len: bytes of the CDB
@@ -80,8 +80,6 @@ bool cdb_set_type(int type);
 /* The table entry of a CDB of @len bytes, NULL if the opcode is not known. */
 const struct cdb_op *cdb_find(const __u8 *cdb, unsigned int len);
 const struct cdb_op *cdb_find_gen(const char *name);
-/* The @i-th of the names for gen, NULL after the last one. */
-const char *cdb_gen_name(unsigned int i);
 
 /**
  * cdb_check_length() - check the length of a CDB

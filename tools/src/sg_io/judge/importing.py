@@ -12,7 +12,7 @@ import numpy as np
 from judge import text, trace_lines
 from judge.columns import Numbers
 from judge.formats import FORMATS
-from judge.options import Command, Option
+from judge.options import PATTERNS, Command, Option
 
 SLAB = 1 << 16      # events that are handed over at a time
 EVENT = np.dtype([("ns", "u8"), ("lba", "u8"), ("blocks", "u4"), ("tag", "i4"), ("cpu", "u2"),
@@ -28,8 +28,7 @@ COMMAND = Command(
      Option("json", "", "The summary as a JSON object; needs --output"),
      Option("only", "NAME", "Only the commands of this device of FILE"),
      Option("output", "FILE", "The file to write (standard output)", "o"),
-     Option("pattern", "NAME", "Data-out of WRITEs in the file: zero, ff, byte:N, count, lba, "
-            "random[:SEED], tag[:SEED[:PASS]] (lba)")),
+     Option("pattern", "NAME", f"Data-out of WRITEs in the file: {PATTERNS} (lba)")),
     """\
 Each read, write, flush or discard becomes a line with at=, the time since the
 first one. If FILE has them, the line has the CPU (cpu=), and how long the
@@ -108,15 +107,11 @@ def main(program: str, words: list[str]) -> int:
     last = {name: values[-1] for name, values in given.items()}
     for name in given.get("from", []):
         find_format(name)
-    block_size = COMMAND.number("--block-size", last.get("block-size", "512"), 1, 1 << 20)
+    block_size = COMMAND.option(last, "block-size", 512, 1, 1 << 20)
     pattern, output = last.get("pattern", ""), last.get("output", "")
     if len(args) > 1:
         COMMAND.error(f"'{args[1]}': one file at a time")
-    if "pattern" in last:
-        done = subprocess.run([program, "assemble", "pattern", pattern], stdout=subprocess.PIPE,
-                              text=True, check=False)
-        if done.stdout:
-            COMMAND.error(f"--pattern: {done.stdout}")
+    COMMAND.check_pattern(program, last.get("pattern"))
     if "from" not in last:
         COMMAND.error("--from FORMAT is needed; --from help lists the formats")
     if not args:

@@ -5,6 +5,7 @@ import getopt
 import math
 import os
 import re
+import subprocess
 import sys
 import textwrap
 from typing import NamedTuple, NoReturn
@@ -18,6 +19,8 @@ SHORT = ("\nMandatory or optional arguments to long options are also mandatory o
 COLUMN, MARGIN = 29, 79
 SIZES = {"k": 10, "m": 20, "g": 30, "t": 40}
 REAL_MIN = 0.000001
+U64 = (1 << 64) - 1
+PATTERNS = "zero, ff, byte:N, count, lba, random[:SEED], tag[:SEED[:PASS]]"
 
 
 class Option(NamedTuple):
@@ -26,6 +29,14 @@ class Option(NamedTuple):
     arg: str
     what: str
     short: str = ""
+
+
+def size(word: str) -> int | None:
+    """A number, which may end in k, M, G or T; None: it is none."""
+    found = re.fullmatch(r"(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgGtT]?)", word)
+    value = (int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10) <<
+             SIZES.get(found[2].lower(), 0)) if found else U64 + 1
+    return value if value <= U64 else None
 
 
 class Command(NamedTuple):
@@ -71,12 +82,12 @@ class Command(NamedTuple):
         """What --help prints."""
         margin = re.search(r"rmargin=(\d+)", os.environ.get("ARGP_HELP_FMT", ""))
         width = int(margin[1]) if margin else MARGIN
-        lines = [f"Usage: sg_io {self.name} [OPTION...] {self.args}\n{self.does}\n"]
+        lines = [f"Usage: sg_io {self.name} [OPTION...] {self.args}".rstrip() + f"\n{self.does}\n"]
         for o in self.options:
             head = (f"  -{o.short}, " if o.short else " " * 6) + f"--{o.name}"
             head += f"={o.arg}" if o.arg else ""
             what = textwrap.wrap(o.what, width - COLUMN, break_on_hyphens=False)
-            if len(head) >= COLUMN - 1:
+            if len(head) >= COLUMN:
                 lines.append(head)
                 head = ""
             lines.append(head.ljust(COLUMN) + what[0])
@@ -93,13 +104,15 @@ class Command(NamedTuple):
                              break_long_words=False) + "\n"
 
     def number(self, option: str, word: str, least: int, most: int) -> int:
-        """A count or a size, which may end in k, M, G or T."""
-        found = re.fullmatch(r"(0[xX][0-9a-fA-F]+|[0-9]+)([kKmMgGtT]?)", word)
-        value = (int(found[1], 16 if found[1][:2] in ("0x", "0X") else 10) <<
-                 SIZES.get(found[2].lower(), 0)) if found else -1
-        if not least <= value <= most:
+        """A count or a size."""
+        value = size(word)
+        if value is None or not least <= value <= most:
             self.error(f"{option}: '{word}' is no number from {least} to {most}")
         return value
+
+    def option(self, given: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
+        """The same for an option that has a usual value."""
+        return self.number(f"--{name}", given[name], least, most) if name in given else usual
 
     def real(self, option: str, word: str, most: float) -> float:
         """A decimal fraction above 0."""
@@ -110,3 +123,11 @@ class Command(NamedTuple):
         if not REAL_MIN <= value <= most:
             self.error(f"{option}: '{word}' is no number from {REAL_MIN:.6f} to {most:.0f}")
         return value
+
+    def check_pattern(self, program: str, pattern: str | None) -> None:
+        """Ends if there is no such pattern, of which the C part knows what it means."""
+        if pattern is not None:
+            done = subprocess.run([program, "assemble", "pattern", pattern],
+                                  stdout=subprocess.PIPE, text=True, check=False)
+            if done.stdout:
+                self.error(f"--pattern: {done.stdout}")
