@@ -49,13 +49,19 @@ def part(name, *sources, libsmq=(), sanitize=SANITIZE):
     return out
 
 
-def run(program, *args, stdin=b"", cwd=None):
-    """Runs a program; returns its exit status and output. Fails if it crashed, or if a sanitizer
-    reported an error."""
+def program_run(program, *args, stdin=b"", cwd=None):
+    """Runs a program; returns its exit status and output, as bytes. Fails if it crashed, or if a
+    sanitizer reported an error."""
     env = {**os.environ, "ASAN_OPTIONS": "exitcode=99", "UBSAN_OPTIONS": "exitcode=99"}
     done = subprocess.run([program, *map(os.fspath, args)], input=stdin, cwd=cwd, env=env,
                           capture_output=True, timeout=TIMEOUT, check=False)
+    assert done.returncode >= 0 and done.returncode != 99, done.stderr
+    return done
+
+
+def run(program, *args, stdin=b"", cwd=None):
+    """The same with the output as text."""
+    done = program_run(program, *args, stdin=stdin, cwd=cwd)
     done.stdout = done.stdout.decode(errors="replace")
     done.stderr = done.stderr.decode(errors="replace")
-    assert done.returncode >= 0 and done.returncode != 99, done.stderr
     return done

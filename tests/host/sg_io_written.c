@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Prints the data that sg_io verify expects on the medium: a line for each extent, its blocks in
- * hex.
+ * Prints what sg_io verify hears of a command file: a line with the number of extents and that of
+ * commands that may have written unknown data, the extents, and the data of their blocks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,34 +10,38 @@
 
 int main(int argc, char **argv)
 {
-	struct cmdfile_options opt = { .memory = 16 << 20 };
-	const __u8 *block;
+	struct cmdfile_options opt = { .memory = 16 << 20, .make_later = true };
 	struct written w = {};
 	struct cmdfile file;
-	__u32 size, k;
-	size_t i;
+	struct extent e;
+	size_t i, nr;
 	__u64 lba;
+	FILE *in;
 
-	if (argc != 4 || cmdfile_load(argv[1], &opt, &file))
+	if (argc != 5 || cmdfile_load(argv[1], &opt, &file))
 		return 2;
-	size = atoi(argv[2]);
-	if (written_find(&file, size, strtoull(argv[3], NULL, 10) - 1, &w)) {
+	w.file = &file;
+	w.disks[0].block_size = atoi(argv[2]);
+	w.disks[0].last_lba = strtoull(argv[3], NULL, 10) - 1;
+	w.made = malloc(file.max_bytes + 1);
+	if (!written_find(&w)) {
+		free(w.made);
 		cmdfile_free(&file);
 		return 3;
 	}
-	printf("%llu %llu\n", w.blocks, w.unclear);
-	for (i = 0; i < w.nr; i++) {
-		printf("%llu %llu %u ", w.extents[i].lba, w.extents[i].blocks,
-		       file.cmds[w.extents[i].cmd].line);
-		for (lba = w.extents[i].lba; w.extents[i].known &&
-		     lba < w.extents[i].lba + w.extents[i].blocks; lba++) {
-			block = written_block(&w, &w.extents[i], lba);
-			for (k = 0; k < size; k++)
-				printf("%02x", block[k]);
-		}
-		puts(w.extents[i].known ? "" : "-");
-	}
-	written_free(&w);
+	nr = w.nr;
+	printf("%zu %llu\n", w.nr, w.disks[0].unclear);
+	w.out = fopen(argv[4], "w+");
+	written_find(&w);
+	rewind(w.out);
+	in = w.out;
+	w.out = NULL;
+	for (i = 0; i < nr && fread(&e, sizeof(e), 1, in) == 1; i++)
+		for (lba = e.lba; e.flags & EXTENT_KNOWN && lba < e.end; lba++)
+			fwrite(written_block(&w, &file.cmds[e.cmd], lba), w.disks[0].block_size, 1,
+			       stdout);
+	fclose(in);
+	free(w.made);
 	cmdfile_free(&file);
 	return 0;
 }

@@ -2,8 +2,15 @@
 """sg_io verify expects in each block the data of the last command in the file that writes this
 block."""
 
+import sys
+
+import numpy as np
 from properties import given, st
-from sg_io_build import COMMAND_FILE, part, run
+from sg_io_build import COMMAND_FILE, SRC, part, program_run, run
+
+sys.path.append(str(SRC))
+# pylint: disable-next=wrong-import-position
+from judge import tags, verify  # noqa: E402
 
 PARTS = ("verify/written.c", *COMMAND_FILE)
 BLOCK = 16
@@ -11,27 +18,46 @@ DISK = 64
 
 
 def dump(tmp_path, lines, expect=0):
+    """The extents of a file, how many commands may have written unknown data, and the data that
+    each extent writes."""
     path = tmp_path / "cmds"
     path.write_text("\n".join(lines) + "\n", encoding="ascii")
-    done = run(part("sg_io_written", *PARTS), path, str(BLOCK), str(DISK))
+    done = program_run(part("sg_io_written", *PARTS), path, str(BLOCK), str(DISK),
+                       tmp_path / "extents")
     assert done.returncode == expect, done.stderr
-    return done
+    if expect:
+        return done.stderr.decode()
+    head, _, data = done.stdout.partition(b"\n")
+    extents = np.fromfile(tmp_path / "extents", verify.EXTENT)
+    assert len(extents) == int(head.split()[0])
+    return extents, int(head.split()[1]), data
 
 
 def expected(tmp_path, lines):
-    """Returns {LBA: (line, data)}; data is None if it is not known. Checks that extents are in
-    order and do not overlap."""
-    head, *rows = dump(tmp_path, lines).stdout.splitlines()
-    blocks, end = {}, 0
-    for row in rows:
-        lba, count, line, data = row.split()
-        assert int(lba) >= end
-        end = int(lba) + int(count)
-        for i in range(min(int(count), DISK)):
-            text = data[2 * BLOCK * i:2 * BLOCK * (i + 1)]
-            blocks[int(lba) + i] = int(line), None if data == "-" else bytes.fromhex(text)
-    known = sum(data is not None for _, data in blocks.values())
-    assert int(head.split()[0]) == known
+    """Returns {LBA: (line, data)}; data is None if it is not known. Checks that READs have each
+    known block once."""
+    extents, _, data = dump(tmp_path, lines)
+    known = extents["flags"] & verify.KNOWN > 0
+    sizes = np.where(known, extents["end"] - extents["lba"], 0)
+    begin = np.cumsum(sizes) - sizes
+    blocks = {}
+    edges, last = verify.last_writers(extents["lba"], extents["end"])
+    for lba, end, row in zip(edges.tolist(), [*edges[1:].tolist(), 0], last.tolist()):
+        for at in range(lba, min(end, DISK) if row >= 0 else 0):
+            place = (int(begin[row]) + at - int(extents["lba"][row])) * BLOCK
+            blocks[at] = (int(extents["line"][row]),
+                          data[place:place + BLOCK] if known[row] else None)
+    parts, rows = verify.find_parts(extents)
+    covered = {at: int(extents["line"][row]) for part, row in zip(parts, rows)
+               for at in range(part["lba"], part["end"])}
+    assert covered == {at: line for at, (line, found) in blocks.items() if found is not None}
+    for most in (1, 3, DISK) if covered else ():
+        reads = verify.make_reads(parts, most)
+        assert [at for read in reads for at in range(read["lba"], read["lba"] + read["blocks"])] \
+            == sorted(covered)
+        for read in reads:
+            begins = parts[read["part"]]
+            assert begins["lba"] <= read["lba"] < begins["end"] and read["blocks"] <= most
     return blocks
 
 
@@ -44,26 +70,28 @@ def write10(lba, count, pattern):
 
 
 def test_commands_without_a_known_block_give_no_expected_data(tmp_path):
-    (head,) = dump(tmp_path, ["2f020000000000000100 out 16 pattern=ff", "1b0000000000 none 0",
-                              "5500000000000000 1000 out 16".replace(" 10", "10"),
-                              "c00000000000 out 4",
-                              "83000000000000000000000000100000 out 16"]).stdout.splitlines()
+    extents, unclear, _ = dump(tmp_path, ["2f020000000000000100 out 16 pattern=ff",
+                                          "1b0000000000 none 0", "55000000000000001000 out 16",
+                                          "c00000000000 out 4",
+                                          "83000000000000000000000000100000 out 16"])
     # sg_io does not know what two of these commands write: a vendor's command may write anything,
     # and the blocks of EXTENDED COPY are in its parameters.
-    assert head == "0 2"
+    assert (len(extents), unclear) == (0, 2)
 
 
 def test_largest_lba_can_be_written(tmp_path):
     top = (1 << 64) - 4
     line = f"8a00{top:016x}000000030000 out 48 pattern=ff"
-    rows = dump(tmp_path, [line, "040000000000 none 0", line]).stdout.splitlines()[1:]
-    assert rows[-1].split()[:3] == [str(top), "3", "3"]
+    extents, _, _ = dump(tmp_path, [line, "040000000000 none 0", line])
+    parts, rows = verify.find_parts(extents)
+    assert [(p["lba"], p["end"]) for p in parts] == [(top, top + 3)]
+    assert extents["line"][rows] == [3]
+    assert [tuple(read) for read in verify.make_reads(parts, 2)] == [(top, 2, 0), (top + 2, 1, 0)]
 
 
 def test_blocks_of_another_size_are_refused(tmp_path):
-    done = dump(tmp_path, [write10(0, 1, "ff"), "2a000000000000000100 out 32"], expect=3)
-    assert done.stderr.endswith("cmds:2: BYTES means blocks of 32 bytes, the device's blocks have "
-                                "16\n")
+    assert dump(tmp_path, [write10(0, 1, "ff"), "2a000000000000000100 out 32"], expect=3).endswith(
+        "cmds:2: BYTES means blocks of 32 bytes, the device's blocks have 16\n")
 
 
 def unmap(tmp_path, number, ranges):
@@ -120,3 +148,32 @@ def test_expected_data_is_that_of_a_disk_in_memory(tmp_path_factory, cmds):
         disk |= {at: (number, found) for at, found in data.items()}
     # FORMAT UNIT also writes what is behind the blocks that are tested here.
     assert {at: found for at, found in expected(folder, lines).items() if at < DISK} == disk
+
+
+@given(st.sampled_from([32, 512, 520]), st.integers(0, 2), st.integers(0, 2), st.integers(0, 15),
+       st.booleans())
+def test_blocks_whose_parts_are_from_two_writes(tmp_path_factory, size, first, second, cut, wrong):
+    """A block has the tag of line 3. It has that of @first, from unit @cut on that of @second; 0
+    is zeroes; or a byte is wrong."""
+    cdb = f"2a{7:010x}00000100 out {size} pattern=tag:9\n"
+    path = tmp_path_factory.mktemp("tags") / "cmds"
+    path.write_text(cdb * 3, encoding="ascii")
+    data = [bytes(size), *(bytes.fromhex(line.split()[7]) for line in run(
+        part("sg_io_dump", *COMMAND_FILE), path).stdout.splitlines()[1:])]
+    block = bytearray(data[first][:32 * cut] + data[second][32 * cut:])
+    if wrong:
+        block[size // 2] ^= 1
+    found, want = tags.find(*(np.frombuffer(some, "u1").reshape(1, size)
+                              for some in (block, data[3])))
+    assert want[0].tolist() == (7, 9, 0, 3)
+    first = first if cut else second
+    if wrong:
+        name = "corrupt"
+    elif first != second and 32 * cut < size:
+        name = "torn"
+        assert (found.tag[0]["line"], found.next[0]["line"], found.at[0]) == (
+            first, second, 32 * cut)
+    else:
+        name = "stale" if first else "empty"
+        assert found.tag[0]["line"] == first
+    assert tags.NAMES[found.verdict[0]] == name

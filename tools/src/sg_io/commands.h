@@ -16,10 +16,10 @@ int cmd_compare_luns(int argc, char **argv);
 int cmd_copy(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_judge(int argc, char **argv);
+int cmd_readback(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_replay(int argc, char **argv);
 int cmd_run(int argc, char **argv);
-int cmd_verify(int argc, char **argv);
 
 /*
  * Flushes standard output. Returns @status; if flushing fails, for example on a full disk, prints a

@@ -26,10 +26,11 @@ static const struct {
 	{ "gen", cmd_judge, "write a command file to standard output" },
 	{ "import", cmd_judge, "write a command file from what another tool recorded" },
 	{ "info", cmd_info, "show a device, its host and its limits" },
+	{ "readback", cmd_readback, NULL },
 	{ "record", cmd_record, "write the commands that a device gets as a command file" },
 	{ "replay", cmd_replay, "issue the commands of a file at their times, on their CPUs" },
 	{ "run", cmd_run, "issue the commands of a file" },
-	{ "verify", cmd_verify, "compare a device with what the commands of a file wrote" },
+	{ "verify", cmd_judge, "compare a device with what the commands of a file wrote" },
 };
 
 static void usage(FILE *out)

@@ -11,7 +11,7 @@ sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from judge import text  # noqa: E402
 
-MODULES = {"fidelity": "fidelity", "gen": "gen", "import": "importing"}
+MODULES = {"fidelity": "fidelity", "gen": "gen", "import": "importing", "verify": "verify"}
 
 
 def main(program: str, name: str, *words: str) -> int:

@@ -20,6 +20,9 @@ COLUMN, MARGIN = 29, 79
 SIZES = {"k": 10, "m": 20, "g": 30, "t": 40}
 REAL_MIN = 0.000001
 U64 = (1 << 64) - 1
+PATHS = ("sg", "bsg", "bsg-uring", "smq", "block")
+MAP_HELP = "Give the commands of OLD, a name in dev=, to NEW; LBAs and lengths are multiplied by " \
+    "scale=, then offset= is added to LBAs"
 PATTERNS = "zero, ff, byte:N, count, lba, random[:SEED], tag[:SEED[:PASS]]"
 
 
@@ -123,6 +126,20 @@ class Command(NamedTuple):
         if not REAL_MIN <= value <= most:
             self.error(f"{option}: '{word}' is no number from {REAL_MIN:.6f} to {most:.0f}")
         return value
+
+    def paths(self, names: list[str]) -> list[str]:
+        """Paths to a device. smq-held is an old name."""
+        found: list[str] = []
+        for name in names:
+            if name == "smq-held":
+                text.say("--via smq-held: is another name of smq, which gains as much now")
+                name = "smq"
+            if name not in PATHS:
+                self.error(f"--via: '{name}' is not sg, bsg, bsg-uring, smq or block")
+            if name in found:
+                self.error(f"--via: '{name}' is there twice")
+            found.append(name)
+        return found
 
     def check_pattern(self, program: str, pattern: str | None) -> None:
         """Ends if there is no such pattern, of which the C part knows what it means."""
