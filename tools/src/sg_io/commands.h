@@ -11,11 +11,11 @@
 
 int cmd_assemble(int argc, char **argv);
 int cmd_columns(int argc, char **argv);
-int cmd_compare(int argc, char **argv);
 int cmd_compare_luns(int argc, char **argv);
 int cmd_copy(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_judge(int argc, char **argv);
+int cmd_nodes(int argc, char **argv);
 int cmd_readback(int argc, char **argv);
 int cmd_record(int argc, char **argv);
 int cmd_replay(int argc, char **argv);

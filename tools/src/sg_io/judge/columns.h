@@ -19,4 +19,14 @@
 void columns_write(const struct cmdfile *file, const char * const *names, unsigned int nr,
 		   FILE *out);
 
+/**
+ * judge_run() - run sg_io for a judgement
+ * @argv: its arguments, NULL at the end
+ * @in: its standard input, a file that it reads from the beginning
+ * @out: receives what it prints, for free(), or NULL; NULL: it prints to standard output
+ *
+ * Return: its exit status; EXIT_DEVICE after a message if it could not be started.
+ */
+int judge_run(char *const *argv, int in, char **out);
+
 #endif

@@ -2,12 +2,16 @@
 /* Starts the Python part of sg_io, for the commands that only read and write files. */
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "columns.h"
 #include "commands.h"
 #include "util.h"
 
@@ -53,5 +57,41 @@ int cmd_judge(int argc, char **argv)
 	execv(PYTHON, words);
 	execvp("python3", words);
 	warnx("python3: %s; '%s' needs it", strerror(errno), argv[0]);
+	return EXIT_DEVICE;
+}
+
+int judge_run(char *const *argv, int in, char **out)
+{
+	posix_spawn_file_actions_t actions;
+	int fds[2] = { -1, -1 }, status = -1, error;
+	size_t room = 0;
+	FILE *from;
+	pid_t pid;
+
+	fflush(stdout);
+	lseek(in, 0, SEEK_SET);
+	if (out && pipe2(fds, O_CLOEXEC)) {
+		warn("starting sg_io");
+		return EXIT_DEVICE;
+	}
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
+	if (out)
+		posix_spawn_file_actions_adddup2(&actions, fds[1], STDOUT_FILENO);
+	error = posix_spawn(&pid, SELF, &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (out) {
+		close(fds[1]);
+		from = fdopen(fds[0], "r");
+		if (!from || getdelim(out, &room, '\0', from) < 0)
+			*out = NULL;
+		if (from)
+			fclose(from);
+	}
+	errno = error;
+	if (error)
+		warn("starting sg_io");
+	else if (waitpid(pid, &status, 0) == pid && WIFEXITED(status))
+		return WEXITSTATUS(status);
 	return EXIT_DEVICE;
 }

@@ -8,14 +8,12 @@
 
 enum {
 	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
-	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON, OPT_ROUNDS,
+	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON,
 	OPT_SLOWEST, OPT_WARM_UP, OPT_INTERVAL, OPT_LOG, OPT_FOLD_CPUS,
 };
 
 #define PATHS		"sg, bsg, bsg-uring, smq or block"
-#define MAX_ROUNDS	1000
 #define INTERVAL_MIN	0.01	/* seconds */
-#define MAX_OWN		3	/* the most options in run_options or compare_options */
 
 /* The old name of the path smq, whose slots have the same gain now. */
 #define OLD_SMQ		"smq-held"
@@ -28,8 +26,9 @@ const char fold_cpus_help[] =
 	"If this process may not run on CPU N of cpu=N, use the CPU at place N, modulo their "
 	"number, of those it may run on";
 
-/* Options that run and compare have in common. */
-static const struct argp_option common[] = {
+static const struct argp_option options[] = {
+	{ "via", OPT_VIA, "PATH", 0,
+	  "The path, see below (the path of the kind of node given)", 1 },
 	{ "depth", OPT_DEPTH, "N", 0, "Commands that each job has in flight on each DEV (1)", 1 },
 	{ "jobs", OPT_JOBS, "N", 0, "Threads that share the work (1)", 1 },
 	{ "batch", OPT_BATCH, "N", 0,
@@ -51,12 +50,6 @@ static const struct argp_option common[] = {
 	{ 0 }
 };
 
-static const struct argp_option run_options[] = {
-	{ "via", OPT_VIA, "PATH", 0,
-	  "The path, see below (the path of the kind of node given)", 1 },
-	{ 0 }
-};
-
 /* What run and replay say about their commands. */
 static const struct argp_option output_options[] = {
 	{ "warm-up", OPT_WARM_UP, "SECONDS", 0,
@@ -73,14 +66,6 @@ static const struct argp_option output_options[] = {
 	  "List the N slowest commands, at most 1000: how long each took, its line, device and "
 	  "name, when it was issued, and whether it failed", 1 },
 	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 1 },
-	{ 0 }
-};
-
-static const struct argp_option compare_options[] = {
-	{ "via", OPT_VIA, "PATH,...", 0, "Only these paths; ratios refer to the first (all paths)",
-	  1 },
-	{ "rounds", OPT_ROUNDS, "N", 0, "How many turns each path has (5)", 2 },
-	{ "json", OPT_JSON, NULL, 0, "A JSON list with one object for each path", 3 },
 	{ 0 }
 };
 
@@ -158,28 +143,6 @@ static const char run_doc[] =
 	"\n"
 	"'sg_io --help' describes the format of FILE and the exit statuses.\n";
 
-static const char compare_doc[] =
-	"Issue the commands of FILE ('-': standard input) to DEV through each path.\v"
-	"In every round each path that works for DEV has one turn: an 'sg_io run' of\n"
-	"its own. Every second round uses the reverse order. 'sg_io run --help'\n"
-	"describes the paths and options. A turn issues FILE once, or as often as\n"
-	"--count or --time says. bsg-uring has two turns, one on the bsg node and one\n"
-	"on the smqsg node. A path that cannot run is listed with the reason.\n"
-	"\n"
-	"ns/command is the time of a turn divided by the number of its commands: the\n"
-	"median of all rounds, and the lowest and the highest. At a --depth above 1\n"
-	"this is not the latency of a command. ratio is the median divided by the\n"
-	"median of the first path that ran; below 1 is faster. Preparing the commands\n"
-	"is not part of the time.\n"
-	"\n"
-	"Example:\n"
-	"  sg_io gen --op read10 --blocks 8 --count 1000 --random 1 >reads.cdb\n"
-	"  sg_io compare --depth 32 --batch 16 /dev/sg0 reads.cdb\n"
-	"\n"
-	"'sg_io --help' describes the format of FILE and the exit statuses. The exit\n"
-	"statuses 0 and 1 are about the paths that ran. If none ran, the exit status is\n"
-	"that of the first path.\n";
-
 const char *run_find_path(const char *name, size_t len)
 {
 	unsigned int i;
@@ -194,35 +157,10 @@ const char *run_find_path(const char *name, size_t len)
 	return NULL;
 }
 
-/* Parses the value of --via: one path; for compare a list of paths. */
-static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
-{
-	const char *at, *path;
-	unsigned int i;
-	size_t len;
-
-	o->nr_vias = 0;
-	for (at = arg;; at += len + 1) {
-		len = o->compare ? strcspn(at, ",") : strlen(at);
-		path = run_find_path(at, len);
-		if (!path)
-			argp_error(state, "--via: '%.*s' is not " PATHS, (int)len, at);
-		for (i = 0; i < o->nr_vias; i++)
-			if (o->vias[i] == path)
-				argp_error(state, "--via: '%s' is there twice", path);
-		o->vias[o->nr_vias++] = path;
-		if (!at[len])
-			break;
-	}
-	o->via = o->vias[0];
-}
-
 static void take_arg(struct argp_state *state, const char *arg, struct run_options *o)
 {
 	/* The last argument is the file. An argument that is followed by another is a device. */
 	if (o->file) {
-		if (o->compare && o->nr_devs)
-			argp_error(state, "'%s': one device at a time", arg);
 		if (o->nr_devs == MAX_DEVICES)
 			argp_error(state, "more than %d devices", MAX_DEVICES);
 		o->devs[o->nr_devs++] = o->file;
@@ -236,10 +174,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case OPT_VIA:
-		take_via(state, arg, o);
-		return 0;
-	case OPT_ROUNDS:
-		o->rounds = option_number(state, "--rounds", arg, 1, MAX_ROUNDS);
+		o->via = run_find_path(arg, strlen(arg));
+		if (!o->via)
+			argp_error(state, "--via: '%s' is not " PATHS, arg);
 		return 0;
 	case OPT_DEPTH:
 		o->depth = option_number(state, "--depth", arg, 1, 4096);
@@ -278,8 +215,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->json = true;
 		return 0;
 	case ARGP_KEY_INIT:
-		if (!o->compare)
-			state->child_inputs[0] = o;
+		state->child_inputs[0] = o;
 		return 0;
 	case ARGP_KEY_ARG:
 		take_arg(state, arg, o);
@@ -294,38 +230,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static void parse_options(int argc, char **argv, const struct argp_option *own,
-			  const struct argp *child, const char *args_doc, const char *doc,
-			  struct run_options *opt)
-{
-	const struct argp_child children[] = { { child, 0, NULL, 3 }, { 0 } };
-	struct argp_option all[ARRAY_SIZE(common) + MAX_OWN] = {};
-	const struct argp argp = {
-		.options = all, .parser = parse, .args_doc = args_doc, .doc = doc,
-		.children = children,
-	};
-	unsigned int n = 0;
-
-	for (; own->name; own++)
-		all[n++] = *own;
-	memcpy(all + n, common, sizeof(common));
-	opt->depth = 1;
-	opt->batch = 1;
-	opt->jobs = 1;
-	opt->memory = 1024ULL << 20;
-	argp_parse(&argp, argc, argv, 0, NULL, opt);
-}
-
 void run_parse_options(int argc, char **argv, struct run_options *opt)
 {
-	*opt = (struct run_options){};
-	parse_options(argc, argv, run_options, &run_output_argp, "DEV... FILE", run_doc, opt);
-}
+	static const struct argp_child children[] = { { &run_output_argp, 0, NULL, 3 }, { 0 } };
+	static const struct argp argp = {
+		.options = options, .parser = parse, .args_doc = "DEV... FILE", .doc = run_doc,
+		.children = children,
+	};
 
-void compare_parse_options(int argc, char **argv, struct run_options *opt)
-{
-	*opt = (struct run_options){ .compare = true, .rounds = 5 };
-	memcpy(opt->vias, paths, sizeof(paths));
-	opt->nr_vias = ARRAY_SIZE(paths);
-	parse_options(argc, argv, compare_options, NULL, "DEV FILE", compare_doc, opt);
+	*opt = (struct run_options){
+		.depth = 1, .batch = 1, .jobs = 1, .memory = 1024ULL << 20,
+	};
+	argp_parse(&argp, argc, argv, 0, NULL, opt);
 }

@@ -13,7 +13,6 @@
 #include "util.h"
 #include "cmdfile/map.h"
 #include "cmdfile/opcodes.h"
-#include "compare/child.h"
 #include "judge/columns.h"
 #include "recording/recorder.h"
 #include "timed/timed.h"
@@ -62,8 +61,6 @@ static void take_via(struct argp_state *state, const char *arg, struct run_optio
 	o->via = run_find_path(arg, strlen(arg));
 	if (!o->via)
 		argp_error(state, "--via: '%s' is not sg, bsg, bsg-uring, smq or block", arg);
-	o->vias[0] = o->via;
-	o->nr_vias = 1;
 }
 
 static void take_pace(struct argp_state *state, const char *arg, struct replay_options *o)
@@ -324,7 +321,8 @@ static int report_fidelity(const struct run *run, struct replay_options *opt,
 		"sg_io", "fidelity", "--columns", json ? "--json" : "--columns", mode, speed,
 		window, "--", "-", opt->record, NULL,
 	};
-	struct child child;
+	char *output = NULL;
+	int judged;
 
 	/* Some commands may be missing in an incomplete recording. */
 	if (status > EXIT_NOT_GOOD)
@@ -335,19 +333,12 @@ static int report_fidelity(const struct run *run, struct replay_options *opt,
 	snprintf(mode, sizeof(mode), "--mode=%s", plan_modes[opt->plan.mode]);
 	snprintf(speed, sizeof(speed), "--speed=%.17g", opt->plan.speed);
 	snprintf(window, sizeof(window), "--window=%.6f", opt->plan.window_ns / 1e6);
-	if (child_run((char * const *)argv, fd, &child)) {
-		close(fd);
-		return EXIT_DEVICE;
-	}
+	judged = judge_run((char * const *)argv, fd, json ? &output : NULL);
 	close(fd);
-	fputs(child.messages, stderr);
-	if (json)
-		*json = json_tokener_parse(child.output);
-	else
-		fputs(child.output, stdout);
-	status = child.status > status ? child.status : status;
-	child_free(&child);
-	return status;
+	if (output)
+		*json = json_tokener_parse(output);
+	free(output);
+	return judged > status ? judged : status;
 }
 
 static int report(const struct run *run, const struct result *r)

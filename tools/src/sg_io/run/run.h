@@ -11,14 +11,11 @@
 #include "workers/engine.h"
 
 #define MAX_DEVICES	64
-#define MAX_VIAS	5
 
 struct run_options {
 	bool replay;
 	bool timed;		/* of a replay --via smq: the kernel keeps to the times */
 	const char *via;	/* the path; NULL: the one for the given kind of node */
-	const char *vias[MAX_VIAS];	/* all paths given; @via is the first of them */
-	unsigned int nr_vias;
 	__u64 depth;
 	__u64 batch;
 	__u64 count;		/* commands of each device; 0: the file once */
@@ -38,10 +35,6 @@ struct run_options {
 	const char *devs[MAX_DEVICES];
 	unsigned int nr_devs;
 	const char *file;
-
-	/* only for compare */
-	bool compare;
-	__u64 rounds;
 };
 
 /* The measurements of one device. */
@@ -86,9 +79,8 @@ extern const struct argp run_output_argp;
 /* What --fold-cpus does, for --help. */
 extern const char fold_cpus_help[];
 
-/* Parse the options of the command line; exit on a usage error. */
+/* Parses the options of the command line; exits on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);
-void compare_parse_options(int argc, char **argv, struct run_options *opt);
 
 /*
  * Tells cdb_find() the type of the devices, before FILE is read. A device that cannot be found is
