@@ -6,6 +6,7 @@
  * end of another command, after which all refused commands seem to have room again.
  */
 #include <err.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static void reap(struct worker *w, unsigned int min, __u64 wait_ns)
 	if (nr_sent > room)
 		nr_sent = room;
 	for (i = nr_sent; i < nr; i++)
-		worker_refused(w, sent[i]);
+		worker_failed(w, sent[i], EAGAIN);
 	if (calls++ % 2)
 		return;
 	nr_sent--;

@@ -231,7 +231,7 @@ static int open_first(struct copy *c)
 		if (worker_init(w, &first->run, first->run.targets, 1) ||
 		    !dataset_add(second->file.data, w->buffers, w->buffer_bytes))
 			goto nomem;
-		if (first->run.engine->open(w))
+		if (worker_open(w))
 			return EXIT_DEVICE;
 		/* A synchronous path has one place: the other commands are not sent. */
 		for (k = 0; step == STEP_WRITE && k < 2 * c->opt->depth; k++)

@@ -9,17 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "paths.h"
 
 #define CDB_FUA		0x08
-
-struct block_ring {
-	struct io_uring ring;
-	int *files;
-	unsigned int nr;
-};
 
 /* The byte with protection, DPO and FUA. A CDB of 6 bytes has no such byte. */
 static __u8 option_bits(const struct command *cmd)
@@ -72,26 +65,14 @@ static bool check_block(const struct target *target, const struct command *cmd,
 	return true;
 }
 
-static void close_block(struct worker *w)
-{
-	struct block_ring *r = w->priv;
-	unsigned int i;
-
-	io_uring_queue_exit(&r->ring);
-	for (i = 0; i < r->nr; i++)
-		close(r->files[i]);
-	free(r->files);
-	free(r);
-}
-
-static int open_ring(struct worker *w, struct block_ring *r)
+static int open_ring(const struct worker *w, struct io_uring *ring)
 {
 	unsigned int flags = w->run->poll ? IORING_SETUP_IOPOLL : IORING_SETUP_COOP_TASKRUN;
-	int ret = io_uring_queue_init(engine_ring_entries(w), &r->ring, flags);
+	int ret = io_uring_queue_init(engine_ring_entries(w), ring, flags);
 
 	/* COOP_TASKRUN avoids interrupts between CPUs; kernels before 5.19 do not have it. */
 	if (ret == -EINVAL && !w->run->poll)
-		ret = io_uring_queue_init(engine_ring_entries(w), &r->ring, 0);
+		ret = io_uring_queue_init(engine_ring_entries(w), ring, 0);
 	if (ret)
 		warnx("io_uring: %s", strerror(-ret));
 	return ret;
@@ -99,48 +80,36 @@ static int open_ring(struct worker *w, struct block_ring *r)
 
 static int open_block(struct worker *w)
 {
-	struct run *run = w->run;
-	struct block_ring *r = calloc(1, sizeof(*r));
-	unsigned int i;
+	struct io_uring *ring = calloc(1, sizeof(*ring));
 	int ret;
 
-	if (!r || open_ring(w, r)) {
-		if (!r)
+	if (!ring || open_ring(w, ring)) {
+		if (!ring)
 			warnx("no memory");
-		free(r);
+		free(ring);
 		return -1;
 	}
-	w->priv = r;
-	r->files = calloc(run->nr_targets, sizeof(*r->files));
-	if (!r->files) {
-		warnx("no memory");
-		return -1;
-	}
-	for (i = 0; i < run->nr_targets; i++) {
-		r->files[i] = engine_open_node(w, &run->targets[i], NODE_BLOCK, O_DIRECT);
-		if (r->files[i] < 0)
-			return -1;
-		r->nr++;
-	}
-	ret = io_uring_register_files(&r->ring, r->files, r->nr);
+	w->priv = ring;
+	ret = io_uring_register_files(ring, w->files, w->nr_files);
 	if (ret)
 		warnx("io_uring: registering the disks: %s", strerror(-ret));
 	return ret;
+}
+
+static void close_block(struct worker *w)
+{
+	io_uring_queue_exit(w->priv);
+	free(w->priv);
 }
 
 static void queue_block(struct worker *w, struct request *rq)
 {
 	const struct command *cmd = rq->cmd;
 	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
-	struct block_ring *r = w->priv;
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
-	int file = rq->target - w->run->targets;
+	struct io_uring_sqe *sqe = io_uring_get_sqe(w->priv);
+	int file = rq->target - w->targets;
 	__u64 at = cdb_lba(op, cdb_of(cmd)) * rq->target->block_size;
 
-	if (!sqe) {
-		io_uring_submit(&r->ring);
-		sqe = io_uring_get_sqe(&r->ring);
-	}
 	if (!sqe) {
 		worker_failed(w, rq, EAGAIN);
 		return;
@@ -158,19 +127,16 @@ static void queue_block(struct worker *w, struct request *rq)
 
 static void submit_block(struct worker *w)
 {
-	struct block_ring *r = w->priv;
-
 	/* An SQE that is refused now (EAGAIN, EBUSY) is submitted with the next reap. */
-	io_uring_submit(&r->ring);
+	io_uring_submit(w->priv);
 }
 
 /* A removed disk has size 0, so the kernel reports each of its blocks as past the end. */
 static bool disk_is_gone(const struct worker *w, const struct request *rq)
 {
-	const struct block_ring *r = w->priv;
 	__u64 bytes;
 
-	return ioctl(r->files[rq->target - w->run->targets], BLKGETSIZE64, &bytes) || !bytes;
+	return ioctl(request_file(w, rq), BLKGETSIZE64, &bytes) || !bytes;
 }
 
 static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
@@ -178,17 +144,17 @@ static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 	struct __kernel_timespec ts = {
 		.tv_sec = wait_ns / NS_PER_S, .tv_nsec = wait_ns % NS_PER_S,
 	};
-	struct block_ring *r = w->priv;
+	struct io_uring *ring = w->priv;
 	struct io_uring_cqe *cqe;
 	unsigned int head, done = 0;
 	struct request *rq;
 
 	/* Even a wait of 0 ns would start a timer. */
 	if (wait_ns)
-		io_uring_submit_and_wait_timeout(&r->ring, &cqe, min, &ts, NULL);
+		io_uring_submit_and_wait_timeout(ring, &cqe, min, &ts, NULL);
 	else
-		io_uring_submit_and_get_events(&r->ring);
-	io_uring_for_each_cqe(&r->ring, head, cqe) {
+		io_uring_submit_and_get_events(ring);
+	io_uring_for_each_cqe(ring, head, cqe) {
 		rq = io_uring_cqe_get_data(cqe);
 		done++;
 		/* liburing's own timeout entry, on kernels before 5.11 */
@@ -201,12 +167,13 @@ static void reap_block(struct worker *w, unsigned int min, __u64 wait_ns)
 		rq->out = (struct outcome){ .resid = (__s32)(rq->cmd->bytes - cqe->res) };
 		worker_done(w, rq);
 	}
-	io_uring_cq_advance(&r->ring, done);
+	io_uring_cq_advance(ring, done);
 }
 
 const struct engine engine_block = {
 	.name = "block",
 	.node = NODE_BLOCK,
+	.flags = O_DIRECT,
 	.polls = true,
 	.check = check_block,
 	.open = open_block,

@@ -14,20 +14,14 @@
 
 struct bsg_uring {
 	struct smq_ring *ring;
-	int *files;
-	unsigned int nr;
 	struct smq_event events[MAX_EVENTS];
 };
 
 static void close_uring(struct worker *w)
 {
 	struct bsg_uring *u = w->priv;
-	unsigned int i;
 
 	smq_ring_free(u->ring);
-	for (i = 0; i < u->nr; i++)
-		close(u->files[i]);
-	free(u->files);
 	free(u);
 }
 
@@ -61,37 +55,27 @@ static int probe(struct bsg_uring *u, int fd, const struct device *dev)
 static int open_uring(struct worker *w)
 {
 	struct bsg_uring *u = calloc(1, sizeof(*u));
-	struct run *run = w->run;
-	enum node_kind node = run->engine->node;
 	unsigned int i;
 	int ret;
 
-	if (!u)
-		goto nomem;
 	w->priv = u;
-	u->files = calloc(run->nr_targets, sizeof(*u->files));
-	if (!u->files)
-		goto nomem;
+	if (!u) {
+		warnx("no memory");
+		return -1;
+	}
 	ret = smq_ring_new(engine_ring_entries(w),
-			   SMQ_RING_COMMANDS | (run->poll ? SMQ_RING_POLL : 0), &u->ring);
+			   SMQ_RING_COMMANDS | (w->run->poll ? SMQ_RING_POLL : 0), &u->ring);
 	if (ret) {
 		warnx("io_uring: %s", smq_strerror(SMQ_CALL_RING, ret));
 		return -1;
 	}
-	for (i = 0; i < run->nr_targets; i++) {
-		u->files[i] = engine_open_node(w, &run->targets[i], node, 0);
-		if (u->files[i] < 0)
-			return -1;
-		u->nr++;
-		if (node == NODE_BSG && probe(u, u->files[i], run->targets[i].dev))
+	for (i = 0; i < w->nr_files; i++) {
+		if (w->run->engine->node == NODE_BSG && probe(u, w->files[i], w->targets[i].dev))
 			return -1;
 		/* Errors do not matter: a registered file only saves some instructions. */
-		smq_ring_add_fd(u->ring, u->files[i]);
+		smq_ring_add_fd(u->ring, w->files[i]);
 	}
 	return 0;
-nomem:
-	warnx("no memory");
-	return -1;
 }
 
 static void queue_uring(struct worker *w, struct request *rq)
@@ -105,7 +89,7 @@ static void queue_uring(struct worker *w, struct request *rq)
 		.max_response_len = SENSE_BYTES,
 		.timeout_ms = cmd->timeout_ms,
 	};
-	int fd = u->files[rq->target - w->run->targets], ret;
+	int ret;
 
 	if (cmd->dir == DIR_OUT) {
 		c.dout_xferp = (uintptr_t)request_data(w, rq);
@@ -114,11 +98,7 @@ static void queue_uring(struct worker *w, struct request *rq)
 		c.din_xferp = (uintptr_t)rq->buffer;
 		c.din_xfer_len = cmd->bytes;
 	}
-	ret = smq_queue_command_fd(u->ring, fd, &c, rq->index);
-	if (ret == -EAGAIN) {
-		smq_submit(u->ring);
-		ret = smq_queue_command_fd(u->ring, fd, &c, rq->index);
-	}
+	ret = smq_queue_command_fd(u->ring, request_file(w, rq), &c, rq->index);
 	if (ret)
 		worker_failed(w, rq, -ret);
 }
@@ -138,10 +118,6 @@ static void finish(struct worker *w, const struct smq_event *event)
 	struct smq_outcome got;
 
 	smq_command_outcome(event, &c, &got);
-	if (got.error == EAGAIN) {
-		worker_refused(w, rq);
-		return;
-	}
 	if (got.error) {
 		worker_failed(w, rq, got.error);
 		return;
@@ -171,7 +147,6 @@ static void reap_uring(struct worker *w, unsigned int min, __u64 wait_ns)
 const struct engine engine_bsg_uring = {
 	.name = "bsg-uring",
 	.node = NODE_BSG,
-	.check = passthrough_check,
 	.open = open_uring,
 	.queue = queue_uring,
 	.submit = submit_uring,
@@ -184,7 +159,6 @@ const struct engine engine_smq_uring = {
 	.name = "bsg-uring",
 	.node = NODE_SMQ,
 	.polls = true,
-	.check = passthrough_check,
 	.open = open_uring,
 	.queue = queue_uring,
 	.submit = submit_uring,

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
-/* --via sg: commands with the v3 header, by SG_IO on sg and sd nodes, or by write() on sg nodes. */
+/*
+ * --via sg: commands with the v3 header, by SG_IO on sg and sd nodes, or by write() on sg nodes.
+ * --via bsg: SG_IO with the v4 header.
+ */
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/bsg.h>
 #include <poll.h>
 #include <scsi/sg.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -52,43 +57,12 @@ static void take_result(const struct sg_io_hdr *h, struct outcome *out)
 	out->sense_len = h->sb_len_wr;
 }
 
-/* SG_IO: the only state is the file descriptor. */
-struct ioctl_file {
-	int fd;
-};
-
-static int open_ioctl(struct worker *w)
-{
-	struct ioctl_file *f = malloc(sizeof(*f));
-
-	if (!f) {
-		warnx("no memory");
-		return -1;
-	}
-	f->fd = engine_open_node(w, w->requests[0].target, w->run->engine->node, O_NONBLOCK);
-	if (f->fd < 0) {
-		free(f);
-		return -1;
-	}
-	w->priv = f;
-	return 0;
-}
-
-static void close_ioctl(struct worker *w)
-{
-	struct ioctl_file *f = w->priv;
-
-	close(f->fd);
-	free(f);
-}
-
 static void queue_ioctl(struct worker *w, struct request *rq)
 {
-	const struct ioctl_file *f = w->priv;
 	struct sg_io_hdr h;
 
 	fill_header(&h, w, rq);
-	if (ioctl(f->fd, SG_IO, &h) < 0) {
+	if (ioctl(request_file(w, rq), SG_IO, &h) < 0) {
 		worker_failed(w, rq, errno);
 		return;
 	}
@@ -96,115 +70,124 @@ static void queue_ioctl(struct worker *w, struct request *rq)
 	worker_done(w, rq);
 }
 
+static void queue_bsg(struct worker *w, struct request *rq)
+{
+	const struct command *cmd = rq->cmd;
+	struct outcome *out = &rq->out;
+	struct sg_io_v4 h = {
+		.guard = 'Q',
+		.protocol = BSG_PROTOCOL_SCSI,
+		.subprotocol = BSG_SUB_PROTOCOL_SCSI_CMD,
+		.request_len = cmd->cdb_len,
+		.request = (uintptr_t)cdb_of(cmd),
+		.max_response_len = SENSE_BYTES,
+		.response = (uintptr_t)out->sense,
+		.timeout = cmd->timeout_ms,
+		.flags = BSG_FLAG_Q_AT_TAIL,
+	};
+
+	if (cmd->dir == DIR_OUT) {
+		h.dout_xfer_len = cmd->bytes;
+		h.dout_xferp = (uintptr_t)request_data(w, rq);
+	} else if (cmd->dir == DIR_IN) {
+		h.din_xfer_len = cmd->bytes;
+		h.din_xferp = (uintptr_t)rq->buffer;
+	}
+	if (ioctl(request_file(w, rq), SG_IO, &h) < 0) {
+		worker_failed(w, rq, errno);
+		return;
+	}
+	out->error = 0;
+	out->status = h.device_status;
+	out->host = h.transport_status;
+	out->driver = h.driver_status;
+	out->resid = cmd->dir == DIR_OUT ? h.dout_resid : h.din_resid;
+	out->sense_len = h.response_len < SENSE_BYTES ? h.response_len : SENSE_BYTES;
+	worker_done(w, rq);
+}
+
 const struct engine engine_sg_ioctl = {
 	.name = "sg",
 	.node = NODE_SG,
+	.flags = O_NONBLOCK,
 	.sync = true,
-	.check = passthrough_check,
-	.open = open_ioctl,
 	.queue = queue_ioctl,
-	.close = close_ioctl,
 };
 
 const struct engine engine_sd_ioctl = {
 	.name = "sg",
 	.node = NODE_BLOCK,
+	.flags = O_NONBLOCK,
 	.sync = true,
-	.check = passthrough_check,
-	.open = open_ioctl,
 	.queue = queue_ioctl,
-	.close = close_ioctl,
+};
+
+const struct engine engine_bsg = {
+	.name = "bsg",
+	.node = NODE_BSG,
+	.sync = true,
+	.queue = queue_bsg,
 };
 
 /*
  * write() sends a header, poll() reports that commands have ended, read() fetches a result. sg
- * takes SG_MAX_QUEUE commands per open file, so the node is opened once for every 16 requests of a
- * target.
+ * takes SG_MAX_QUEUE commands per open file.
  */
-struct sg_queue {
-	unsigned int per_target;
-	unsigned int nr;
-	struct pollfd *files;
-};
+static int open_queue(struct worker *w)
+{
+	struct pollfd *polls = calloc(w->nr_files, sizeof(*polls));
+	unsigned int i;
+
+	w->priv = polls;
+	if (!polls) {
+		warnx("no memory");
+		return -1;
+	}
+	for (i = 0; i < w->nr_files; i++)
+		polls[i] = (struct pollfd){ .fd = w->files[i], .events = POLLIN };
+	return 0;
+}
 
 static void close_queue(struct worker *w)
 {
-	struct sg_queue *q = w->priv;
-	unsigned int i;
-
-	for (i = 0; i < q->nr; i++)
-		if (q->files[i].fd >= 0)
-			close(q->files[i].fd);
-	free(q->files);
-	free(q);
-}
-
-static int open_queue(struct worker *w)
-{
-	struct run *run = w->run;
-	struct sg_queue *q = calloc(1, sizeof(*q));
-	unsigned int i;
-
-	if (!q)
-		goto nomem;
-	w->priv = q;
-	q->per_target = (run->depth + SG_MAX_QUEUE - 1) / SG_MAX_QUEUE;
-	q->files = calloc(run->nr_targets * q->per_target, sizeof(*q->files));
-	if (!q->files)
-		goto nomem;
-	for (i = 0; i < run->nr_targets * q->per_target; i++) {
-		q->files[i].events = POLLIN;
-		q->files[i].fd = engine_open_node(w, &run->targets[i / q->per_target],
-						  NODE_SG, O_NONBLOCK);
-		if (q->files[i].fd < 0)
-			return -1;
-		q->nr++;
-	}
-	return 0;
-nomem:
-	warnx("no memory");
-	return -1;
+	free(w->priv);
 }
 
 /* The file of a request: 16 of a target share a file. */
-static unsigned int file_of(const struct worker *w, const struct request *rq)
+static struct pollfd *file_of(const struct worker *w, const struct request *rq)
 {
-	const struct sg_queue *q = w->priv;
+	struct pollfd *polls = w->priv;
 
-	return (rq->target - w->run->targets) * q->per_target + rq->place / SG_MAX_QUEUE;
+	return &polls[(rq->target - w->targets) * (w->nr_files / w->nr_targets) +
+		      rq->place / SG_MAX_QUEUE];
 }
 
 static void queue_queue(struct worker *w, struct request *rq)
 {
-	struct sg_queue *q = w->priv;
-	int fd = q->files[file_of(w, rq)].fd;
 	struct sg_io_hdr h;
 
-	if (fd < 0) {
+	if (file_of(w, rq)->fd < 0) {
 		worker_failed(w, rq, ENODEV);
 		return;
 	}
 	fill_header(&h, w, rq);
-	if (write(fd, &h, sizeof(h)) < 0)
+	if (write(file_of(w, rq)->fd, &h, sizeof(h)) < 0)
 		worker_failed(w, rq, errno);
 }
 
 /* After a failed read(): the device is gone. Ends the commands of the file with @error. */
-static void fail_file(struct worker *w, unsigned int file, int error)
+static void fail_file(struct worker *w, struct pollfd *file, int error)
 {
-	struct sg_queue *q = w->priv;
 	unsigned int i;
 
-	close(q->files[file].fd);
-	q->files[file].fd = -1;
+	file->fd = -1;
 	for (i = 0; i < w->nr_requests; i++)
 		if (w->requests[i].in_flight && file_of(w, &w->requests[i]) == file)
 			worker_failed(w, &w->requests[i], error);
 }
 
-static unsigned int read_file(struct worker *w, unsigned int file)
+static unsigned int read_file(struct worker *w, struct pollfd *file)
 {
-	struct sg_queue *q = w->priv;
 	unsigned int done = 0;
 	struct sg_io_hdr h;
 	struct request *rq;
@@ -212,7 +195,7 @@ static unsigned int read_file(struct worker *w, unsigned int file)
 	for (;;) {
 		memset(&h, 0, sizeof(h));
 		h.interface_id = 'S';
-		if (read(q->files[file].fd, &h, sizeof(h)) < 0) {
+		if (read(file->fd, &h, sizeof(h)) < 0) {
 			if (errno == EINTR)
 				continue;
 			if (errno != EAGAIN)
@@ -228,18 +211,18 @@ static unsigned int read_file(struct worker *w, unsigned int file)
 
 static void reap_queue(struct worker *w, unsigned int min, __u64 wait_ns)
 {
-	struct sg_queue *q = w->priv;
+	struct pollfd *polls = w->priv, *p;
 	__u64 now = wait_ns ? clock_ns() : 0, end = now + wait_ns;
-	unsigned int i, done = 0;
+	unsigned int done = 0;
 	struct timespec ts;
 
 	do {
 		ts.tv_sec = (end - now) / NS_PER_S;
 		ts.tv_nsec = (end - now) % NS_PER_S;
-		if (ppoll(q->files, q->nr, &ts, NULL) > 0)
-			for (i = 0; i < q->nr; i++)
-				if (q->files[i].fd >= 0 && q->files[i].revents)
-					done += read_file(w, i);
+		if (ppoll(polls, w->nr_files, &ts, NULL) > 0)
+			for (p = polls; p < polls + w->nr_files; p++)
+				if (p->fd >= 0 && p->revents)
+					done += read_file(w, p);
 		now = wait_ns ? clock_ns() : 0;
 	} while (done < min && w->in_flight && now < end);
 }
@@ -247,7 +230,8 @@ static void reap_queue(struct worker *w, unsigned int min, __u64 wait_ns)
 const struct engine engine_sg_queue = {
 	.name = "sg",
 	.node = NODE_SG,
-	.check = passthrough_check,
+	.flags = O_NONBLOCK,
+	.per_file = SG_MAX_QUEUE,
 	.open = open_queue,
 	.queue = queue_queue,
 	.reap = reap_queue,

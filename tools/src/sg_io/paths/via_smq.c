@@ -24,15 +24,14 @@
 #define CHUNK		1024	/* slots prepared by one call */
 #define MAX_EVENTS	256	/* fetched at a time */
 #define SHAPED_MIN	512	/* slots for shapes, so that most shapes keep theirs */
-#define CHAINS		1024	/* of slots with shapes of equal hash */
-#define NO_SLOT		(~0u)
+#define PROBES		4	/* slots in which a shape can be, if none of them is in flight */
 #define ORWRITE		0x8b
 
 /* A batch that is being filled, in flight or unused. */
 struct batch {
 	struct batch *next;		/* in the list of unused batches */
 	unsigned int nr;
-	struct request **requests;		/* room for run.batch */
+	struct request **requests;	/* room for run.batch */
 	/* What the kernel reads. */
 	union {
 		__u32 *list;		/* their slots */
@@ -40,20 +39,12 @@ struct batch {
 	};
 };
 
-/* A slot for commands of one shape. */
-struct shaped {
-	struct smq_sg_slot shape;	/* LBA 0, and buffer 0 if each run has its own */
-	__u32 chain;			/* in which it is; NO_SLOT: it has no shape yet */
-	__u32 next;			/* of the same chain */
-};
-
 struct smq_target {
 	struct smq_device *dev;
 	struct batch *open;		/* the batch being filled, or NULL */
 	__u8 *busy;			/* by slot: 1 while in flight */
-	struct shaped *shaped;		/* by slot from p->prepared on */
-	__u32 hand;			/* of @shaped: where to look for a slot to give away */
-	__u32 chains[CHAINS];
+	/* By slot from p->prepared on: LBA 0, and buffer 0 if each run has its own. */
+	struct smq_sg_slot *shapes;
 };
 
 struct smq_path {
@@ -71,9 +62,11 @@ struct smq_path {
 	struct smq_event events[MAX_EVENTS];
 };
 
-static unsigned int target_of(const struct worker *w, const struct request *rq)
+static struct smq_target *target_of(const struct worker *w, const struct request *rq)
 {
-	return rq->target - w->run->targets;
+	const struct smq_path *p = w->priv;
+
+	return &p->targets[rq->target - w->targets];
 }
 
 /* Buffers 0 to depth - 1 are those of the requests. The regions with data-out follow. */
@@ -166,7 +159,33 @@ static __u32 hash(const struct smq_sg_slot *s)
 
 	for (i = 0; i < sizeof(*s); i++)
 		h = (h ^ p[i]) * 16777619u;
-	return h % CHAINS;
+	return h;
+}
+
+/*
+ * Finds a slot for a shape, as its number among those for shapes: there are more slots than
+ * requests, so one is not in flight. Return: whether it has the shape already.
+ */
+static bool find_shape(const struct smq_path *p, const struct smq_target *t,
+		       const struct smq_sg_slot *shape, __u32 *found)
+{
+	__u32 nth = hash(shape) % p->nr_shaped;
+	bool any = false;
+	unsigned int i;
+
+	*found = 0;
+	for (i = 0; i < PROBES || !any; i++, nth = (nth + 1) % p->nr_shaped) {
+		if (t->busy[p->prepared + nth])
+			continue;
+		if (!any || !t->shapes[nth].cdb_len)
+			*found = nth;
+		any = true;
+		if (memcmp(&t->shapes[nth], shape, sizeof(*shape)))
+			continue;
+		*found = nth;
+		return true;
+	}
+	return false;
 }
 
 /* Whether a run can set the LBA. */
@@ -176,29 +195,6 @@ static bool takes_lba(const struct cdb_op *op)
 		op->opcode != ORWRITE;
 }
 
-static void unchain(struct smq_target *t, __u32 nth)
-{
-	struct shaped *slots = t->shaped;
-	__u32 *link = &t->chains[slots[nth].chain];
-
-	while (*link != nth)
-		link = &slots[*link].next;
-	*link = slots[nth].next;
-}
-
-/* Takes a slot from its shape. Return: its number among those for shapes. */
-static __u32 take_away(const struct smq_path *p, struct smq_target *t)
-{
-	/* There are more slots than requests, so one is free. */
-	do
-		t->hand = (t->hand + 1) % p->nr_shaped;
-	while (t->busy[p->prepared + t->hand]);
-	if (t->shaped[t->hand].chain != NO_SLOT)
-		unchain(t, t->hand);
-	t->shaped[t->hand].chain = NO_SLOT;
-	return t->hand;
-}
-
 /* Finds a free slot for the command's shape, or makes one. Return: 0 or a negative errno. */
 static int take_shaped(struct worker *w, const struct command *cmd, unsigned int place,
 		       struct smq_target *t, struct smq_sg_run *run, __u32 *field)
@@ -206,8 +202,7 @@ static int take_shaped(struct worker *w, const struct command *cmd, unsigned int
 	const struct cdb_op *op = cdb_find(cdb_of(cmd), cmd->cdb_len);
 	const struct smq_path *p = w->priv;
 	struct smq_sg_slot shape, with;
-	struct shaped *slot;
-	__u32 chain, nth;
+	__u32 nth;
 	int ret;
 
 	describe(w, cmd, place, &shape);
@@ -223,19 +218,12 @@ static int take_shaped(struct worker *w, const struct command *cmd, unsigned int
 		run->buffer = shape.buffer;
 		shape.buffer = 0;
 	}
-	chain = hash(&shape);
-	for (nth = t->chains[chain]; nth != NO_SLOT; nth = t->shaped[nth].next)
-		if (!t->busy[p->prepared + nth] &&
-		    !memcmp(&t->shaped[nth].shape, &shape, sizeof(shape)))
-			break;
-	if (nth == NO_SLOT) {
-		nth = take_away(p, t);
+	if (!find_shape(p, t, &shape, &nth)) {
+		t->shapes[nth].cdb_len = 0;
 		ret = smq_prepare(t->dev, p->prepared + nth, &with, 1, NULL, field);
 		if (ret)
 			return ret;
-		slot = &t->shaped[nth];
-		*slot = (struct shaped){ shape, chain, t->chains[chain] };
-		t->chains[chain] = nth;
+		t->shapes[nth] = shape;
 	}
 	run->slot = p->prepared + nth;
 	return 0;
@@ -300,7 +288,7 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 {
 	const char *node = target->dev->node[NODE_SMQ];
 	struct smq_path *p = w->priv;
-	__u32 slots = p->prepared + p->nr_shaped, i;
+	__u32 slots = p->prepared + p->nr_shaped;
 	char state[DEVICE_STATE];
 	int ret;
 
@@ -312,11 +300,8 @@ static int open_target(struct worker *w, struct smq_target *t, struct target *ta
 	}
 	p->nr++;
 	t->busy = calloc(slots, 1);
-	t->shaped = calloc(p->nr_shaped, sizeof(*t->shaped));
-	for (i = 0; t->shaped && i < p->nr_shaped; i++)
-		t->shaped[i].chain = NO_SLOT;
-	memset(t->chains, 0xff, sizeof(t->chains));
-	ret = t->busy && t->shaped ? smq_setup(t->dev, slots, SENSE_BYTES) : -ENOMEM;
+	t->shapes = calloc(p->nr_shaped, sizeof(*t->shapes));
+	ret = t->busy && t->shapes ? smq_setup(t->dev, slots, SENSE_BYTES) : -ENOMEM;
 	if (ret) {
 		warnx("%s: %u slots: %s", node, slots, smq_strerror(SMQ_CALL_SETUP, ret));
 		return -1;
@@ -387,7 +372,7 @@ static void close_smq(struct worker *w)
 		smq_close(p->targets[i].dev);
 		free_batch(p->targets[i].open);
 		free(p->targets[i].busy);
-		free(p->targets[i].shaped);
+		free(p->targets[i].shapes);
 	}
 	while ((b = p->unused)) {
 		p->unused = b->next;
@@ -403,16 +388,12 @@ static void close_smq(struct worker *w)
 static void finish(struct worker *w, struct request *rq, int result)
 {
 	struct smq_path *p = w->priv;
-	const struct smq_target *t = &p->targets[target_of(w, rq)];
+	const struct smq_target *t = target_of(w, rq);
 	__u32 taken = p->taken[rq->index].slot;
 	struct outcome *out = &rq->out;
 	struct smq_outcome got;
 
 	t->busy[taken] = 0;
-	if (result == -EAGAIN) {
-		worker_refused(w, rq);
-		return;
-	}
 	if (result < 0) {
 		worker_failed(w, rq, -result);
 		return;
@@ -435,7 +416,7 @@ static void finish(struct worker *w, struct request *rq, int result)
 static int take_slot(struct worker *w, struct request *rq)
 {
 	struct smq_path *p = w->priv;
-	struct smq_target *t = &p->targets[target_of(w, rq)];
+	struct smq_target *t = target_of(w, rq);
 	struct smq_sg_run *run = &p->taken[rq->index];
 	__u32 slot = p->prepared ? rq->sequence % p->prepared : 0;
 	int ret;
@@ -481,7 +462,7 @@ static void finish_batch(struct worker *w, struct batch *b, int result)
 	const struct smq_device *dev;
 	unsigned int i, nr = b->nr;
 
-	dev = p->targets[target_of(w, b->requests[0])].dev;
+	dev = target_of(w, b->requests[0])->dev;
 	for (i = 0; i < nr; i++) {
 		status = smq_status(dev, p->taken[b->requests[i]->index].slot);
 		finish(w, b->requests[i], result < 0 ? result : status->result);
@@ -500,25 +481,14 @@ static void send_batch(struct worker *w, struct smq_target *t)
 
 	t->open = NULL;
 	ret = smq_queue_batch(p->ring, t->dev, batch, (uintptr_t)b);
-	if (ret == -EAGAIN) {
-		smq_submit(p->ring);
-		ret = smq_queue_batch(p->ring, t->dev, batch, (uintptr_t)b);
-	}
 	if (ret)
 		finish_batch(w, b, ret);
-}
-
-static int queue_one(struct worker *w, const struct smq_target *t, const struct request *rq)
-{
-	const struct smq_path *p = w->priv;
-
-	return smq_queue_run_with(p->ring, t->dev, &p->taken[rq->index], rq->index);
 }
 
 static void queue_smq(struct worker *w, struct request *rq)
 {
 	struct smq_path *p = w->priv;
-	struct smq_target *t = &p->targets[target_of(w, rq)];
+	struct smq_target *t = target_of(w, rq);
 	struct batch *b = t->open;
 	int ret = take_slot(w, rq);
 
@@ -527,11 +497,7 @@ static void queue_smq(struct worker *w, struct request *rq)
 		return;
 	}
 	if (w->run->batch == 1) {
-		ret = queue_one(w, t, rq);
-		if (ret == -EAGAIN) {
-			smq_submit(p->ring);
-			ret = queue_one(w, t, rq);
-		}
+		ret = smq_queue_run_with(p->ring, t->dev, &p->taken[rq->index], rq->index);
 		if (ret)
 			finish(w, rq, ret);
 		return;
@@ -597,9 +563,9 @@ static void reap_smq(struct worker *w, unsigned int min, __u64 wait_ns)
 const struct engine engine_smq = {
 	.name = "smq",
 	.node = NODE_SMQ,
+	.flags = OPENS_ITSELF,
 	.polls = true,
 	.batch_each = true,
-	.check = passthrough_check,
 	.open = open_smq,
 	.queue = queue_smq,
 	.submit = submit_smq,

@@ -169,6 +169,16 @@ static bool can_expect(const struct run *run, const struct command *cmd, char *w
 	return false;
 }
 
+/* Whether the transfer is not larger than the queue's max_hw_sectors_kb. */
+static bool check_size(const struct target *t, const struct command *cmd, char *why, size_t size)
+{
+	if (!t->max_transfer || cmd->bytes <= t->max_transfer)
+		return true;
+	snprintf(why, size, "BYTES %u is over the largest transfer of %s, %llu (max_hw_sectors_kb)",
+		 cmd->bytes, t->dev->given, t->max_transfer);
+	return false;
+}
+
 static int check_commands(const struct run *run, const struct target *t, bool unchecked)
 {
 	const struct cmdfile *file = run->file;
@@ -182,7 +192,7 @@ static int check_commands(const struct run *run, const struct target *t, bool un
 		cmd = &file->cmds[i];
 		if (!is_for(run, cmd, t))
 			continue;
-		if (!run->engine->check(t, cmd, why, sizeof(why)) ||
+		if (!(run->engine->check ?: check_size)(t, cmd, why, sizeof(why)) ||
 		    !can_expect(run, cmd, why, sizeof(why))) {
 			warnx("%s:%u: %s", file->name, cmd->line, why);
 			return EXIT_USAGE;

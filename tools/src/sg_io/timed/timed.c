@@ -386,7 +386,7 @@ void timed_work(struct worker *w)
 const struct engine engine_timed = {
 	.name = "smq",
 	.node = NODE_SMQ,
-	.check = passthrough_check,
+	.flags = OPENS_ITSELF,
 	.open = open_timed,
 	.close = close_timed,
 };

@@ -116,19 +116,9 @@ void worker_done(struct worker *w, struct request *rq)
 	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
 }
 
-void worker_failed(struct worker *w, struct request *rq, int error)
+/* The request keeps its command; fill() or the lane issues it again. */
+static void refuse(struct worker *w, struct request *rq)
 {
-	rq->out = (struct outcome){ .error = error };
-	worker_done(w, rq);
-}
-
-void worker_refused(struct worker *w, struct request *rq)
-{
-	if (w->in_flight == 1) {
-		worker_failed(w, rq, EAGAIN);
-		return;
-	}
-	/* The request keeps its command; fill() or the lane issues it again. */
 	rq->in_flight = false;
 	w->free[w->nr_free++] = rq;
 	w->in_flight--;
@@ -136,6 +126,16 @@ void worker_refused(struct worker *w, struct request *rq)
 	/* @full does not suffice: a later completion in the same reap clears it. */
 	w->refused = true;
 	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+}
+
+void worker_failed(struct worker *w, struct request *rq, int error)
+{
+	if (error == EAGAIN && w->in_flight > 1) {
+		refuse(w, rq);
+		return;
+	}
+	rq->out = (struct outcome){ .error = error };
+	worker_done(w, rq);
 }
 
 /* Takes the next command of the request's target; returns false if there is none left. */
@@ -305,6 +305,8 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 
 	w->run = run;
 	w->cpu = CPU_ANY;
+	w->targets = first;
+	w->nr_targets = nr;
 	/* A lane's requests may go to any target. */
 	w->nr_requests = (run->lanes ? 1 : nr) * (run->engine->sync ? 1 : run->depth);
 	if (run->timed)
@@ -344,6 +346,9 @@ void worker_exit(struct worker *w)
 {
 	if (w->priv)
 		w->run->engine->close(w);
+	while (w->nr_files)
+		close(w->files[--w->nr_files]);
+	free(w->files);
 	if (w->buffers)
 		munmap(w->buffers, w->buffer_bytes);
 	free(w->requests);

@@ -118,6 +118,10 @@ struct worker {
 	pthread_t thread;
 	pid_t pid;			/* its process; 0: a thread, or the process was reaped */
 	void *priv;			/* private data of the engine */
+	int *files;			/* by target; see engine.flags and engine.per_file */
+	unsigned int nr_files;
+	struct target *targets;		/* the first one of its targets */
+	unsigned int nr_targets;
 	struct request *requests;
 	unsigned int nr_requests;
 	struct request **free;
@@ -187,6 +191,12 @@ static inline void run_stop(struct run *run, enum stop why)
 	atomic_store(&run->stop, true);
 }
 
+/* The file of a request's target, unless engine.per_file is set. */
+static inline int request_file(const struct worker *w, const struct request *rq)
+{
+	return w->files[rq->target - w->targets];
+}
+
 /* The data-out of a request's command. */
 static inline const void *request_data(const struct worker *w, const struct request *rq)
 {
@@ -218,7 +228,10 @@ void worker_exit(struct worker *w);
 
 /* For engines: the command of @rq has ended, with the outcome rq->out. */
 void worker_done(struct worker *w, struct request *rq);
-/* The same for a command that did not reach the device. */
+/*
+ * The same for a command that did not reach the device. If the path has no room for it (EAGAIN),
+ * the worker queues it again when another command has ended. If none is in flight, it fails.
+ */
 void worker_failed(struct worker *w, struct request *rq, int error);
 
 /*
@@ -226,11 +239,5 @@ void worker_failed(struct worker *w, struct request *rq, int error);
  * with the outcome rq->out.
  */
 void worker_count(struct worker *w, const struct request *rq, __u64 now);
-
-/*
- * For engines: the path has no room for the command of @rq (EAGAIN). The worker queues it again
- * when another command has ended. If no other one is in flight, the command fails.
- */
-void worker_refused(struct worker *w, struct request *rq);
 
 #endif

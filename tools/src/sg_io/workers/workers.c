@@ -49,6 +49,47 @@ static void lend_slowest(const struct run *run, struct worker *workers, unsigned
 	}
 }
 
+static int open_node(const struct worker *w, const struct device *dev)
+{
+	const char *node = dev->node[w->run->engine->node];
+	/*
+	 * sg and bsg accept all commands only on a read-write file. A disk is opened for writing
+	 * only if the commands write: when such a file is closed, udev probes the disk again.
+	 */
+	bool write = w->run->engine->node != NODE_BLOCK || w->run->writes;
+	int fd = open(node, w->run->engine->flags | O_CLOEXEC | (write ? O_RDWR : O_RDONLY));
+	char state[DEVICE_STATE];
+
+	if (fd < 0 && errno == EMFILE)
+		warnx("%s: out of file descriptors (ulimit -n); lower --depth or --jobs", node);
+	else if (fd < 0)
+		warnx("%s: %s%s", node, device_strerror(errno), device_state(dev, state));
+	return fd;
+}
+
+int worker_open(struct worker *w)
+{
+	const struct engine *engine = w->run->engine;
+	unsigned int each = 1, nr;
+	int fd;
+
+	if (engine->per_file)
+		each = (w->run->depth + engine->per_file - 1) / engine->per_file;
+	nr = engine->flags == OPENS_ITSELF ? 0 : each * w->nr_targets;
+	w->files = calloc(nr + 1, sizeof(*w->files));
+	if (!w->files) {
+		warnx("no memory");
+		return -1;
+	}
+	for (; w->nr_files < nr; w->nr_files++) {
+		fd = open_node(w, w->targets[w->nr_files / each].dev);
+		if (fd < 0)
+			return -1;
+		w->files[w->nr_files] = fd;
+	}
+	return engine->open ? engine->open(w) : 0;
+}
+
 static int init_worker(struct run *run, struct worker *w, unsigned int nth)
 {
 	int ret;
@@ -61,7 +102,7 @@ static int init_worker(struct run *run, struct worker *w, unsigned int nth)
 		warnx("no memory for the commands in flight");
 		return -1;
 	}
-	return run->engine->open(w);
+	return worker_open(w);
 }
 
 static void *thread_main(void *arg)

@@ -20,6 +20,9 @@
  */
 struct worker *workers_start(struct run *run, unsigned int nr);
 
+/* Opens the nodes and the engine of a worker. Return: -1 after one message. */
+int worker_open(struct worker *w);
+
 /*
  * Returns true if the process of @w has ended before its work was done, for example because it was
  * killed. In this case the function also ends the run and, if a signal killed the process, prints a
