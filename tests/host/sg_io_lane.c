@@ -55,6 +55,7 @@ int main(int argc, char **argv)
 	static struct run run = { .engine = &engine };
 	static struct worker w;
 	static struct target targets[64];
+	static struct share shares[64];
 	struct plan_options opt = { .mode = PLAN_MAX };
 	struct cmdfile file = {};
 	struct plan *plan;
@@ -82,19 +83,17 @@ int main(int argc, char **argv)
 	run.passes = strtoul(argv[5], NULL, 10);
 	plan = plan_new(&file, &opt);
 	run.lanes = plan ? lanes_new(plan, &run.nr_lanes) : NULL;
-	if (!run.lanes || worker_init(&w, &run, targets, nr))
+	if (!run.lanes || worker_init(&w, &run, 0))
 		errx(2, "no memory");
 	w.lane = run.lanes;
+	w.shares = shares;
 	lane_work(&w);
-	/* It allocated the shares, because the lane was set only after worker_init(). */
-	w.lane = NULL;
 
 	for (i = 0; i < file.nr; i++)
 		wrong += ended[i] != run.passes;
 	wrong += misplaced;
 	printf("good %llu wrong %u overtaken %llu\n", w.tally.good, wrong, run.lanes->overtaken);
 	worker_exit(&w);
-	tally_free(&w.tally);
 	lanes_free(run.lanes, run.nr_lanes);
 	plan_free(plan);
 	free(file.cmds);

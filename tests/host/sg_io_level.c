@@ -191,7 +191,8 @@ int main(int argc, char **argv)
 	static struct target target;
 	static struct cmdfile file;
 	static struct run run = { .file = &file, .targets = &target, .nr_targets = 1 };
-	static struct worker w = { .run = &run };
+	static struct share share;
+	static struct worker w = { .run = &run, .nr_targets = 1, .shares = &share };
 	struct plan_options opt = { .mode = PLAN_LOAD };
 	static struct result *results;
 	static struct plan *plan;

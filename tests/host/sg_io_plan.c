@@ -221,8 +221,6 @@ static bool issue(struct world *w, struct plan *c, unsigned int lane)
 	w->needless += held && !must;
 	if (held)
 		return false;
-	for (i = 0; i < cmd; i++)
-		w->wrong += plan_waits(c, i, cmd) != must_wait(w, i, cmd);
 	w->flight[lane][w->nr_flight[lane]++] = cmd;
 	w->next[lane]++;
 	w->issued++;

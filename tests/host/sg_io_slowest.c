@@ -24,7 +24,6 @@ int main(int argc, char **argv)
 		slowest_add(&s[n++ % 3], &one);
 	slowest_merge(&s[0], &s[1]);
 	slowest_merge(&s[0], &s[2]);
-	slowest_sort(&s[0]);
 	for (i = 0; i < s[0].nr; i++)
 		printf("%llu %llu %u\n", s[0].entries[i].ns, s[0].entries[i].issued_ns,
 		       s[0].entries[i].device);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "util.h"
 
@@ -157,4 +158,13 @@ void shared_free(void *mem, size_t bytes)
 {
 	if (mem)
 		munmap(mem, bytes);
+}
+
+int wait_for_process(pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status;
 }

@@ -7,6 +7,7 @@
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #define ARRAY_SIZE(a)	(sizeof(a) / sizeof((a)[0]))
 
@@ -77,5 +78,8 @@ bool array_make_room(void *array, size_t size, size_t nr, size_t *room);
 /* Zeroed memory, shared with processes that this one starts later; NULL if there is none. */
 void *shared_alloc(size_t bytes);
 void shared_free(void *mem, size_t bytes);
+
+/* Waits until a child has ended. Return: its status, as waitpid() says it. */
+int wait_for_process(pid_t pid);
 
 #endif

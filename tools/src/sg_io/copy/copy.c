@@ -223,12 +223,12 @@ static int open_first(struct copy *c)
 	unsigned int i, k, step = c->no_verify ? STEP_READ_BACK : STEP_WRITE;
 	struct worker *w;
 
-	first->workers = calloc(c->nr_jobs, sizeof(*first->workers));
+	first->workers = workers_new(&first->run, c->nr_jobs);
 	if (!first->workers)
-		goto nomem;
+		return EXIT_DEVICE;
 	for (i = 0; i < c->nr_jobs; i++) {
 		w = &first->workers[i];
-		if (worker_init(w, &first->run, first->run.targets, 1) ||
+		if (worker_init(w, &first->run, i) ||
 		    !dataset_add(second->file.data, w->buffers, w->buffer_bytes))
 			goto nomem;
 		if (worker_open(w))
@@ -315,14 +315,8 @@ static int execute(struct copy *c)
 static void clean_up(struct copy *c)
 {
 	struct copy_side *s;
-	unsigned int i;
 
-	for (i = 0; c->sides[FIRST].workers && i < c->nr_jobs; i++) {
-		if (c->sides[FIRST].workers[i].run)
-			worker_exit(&c->sides[FIRST].workers[i]);
-		tally_free(&c->sides[FIRST].workers[i].tally);
-	}
-	free(c->sides[FIRST].workers);
+	workers_end(&c->sides[FIRST].run, c->sides[FIRST].workers, c->nr_jobs);
 	for (s = c->sides; s < c->sides + SIDES; s++) {
 		if (s->taken_fd >= 0)
 			close(s->taken_fd);

@@ -226,19 +226,16 @@ static void send_command(struct copy_job *job, struct place *p)
 	struct worker *w = job->workers[side_of(p->step)];
 	struct request *rq = &w->requests[p - job->places];
 	struct command *cmd;
-	__u64 now = clock_ns();
 
 	rq->sequence = nth_command(job, p);
 	rq->lba = side->first + p->at;
 	cmd = &side->file.cmds[rq->sequence];
 	cdb_set_blocks(c->ops[p->step], rq->lba, p->blocks, cmd->cdb);
 	rq->cmd = cmd;
-	rq->submit_ns = now;
-	rq->in_flight = true;
 	p->sent = true;
 	/* worker_done() makes the request free: only the number matters here. */
 	w->nr_free--;
-	w->in_flight++;
+	worker_begin(w, rq);
 	side->run.engine->queue(w, rq);
 }
 

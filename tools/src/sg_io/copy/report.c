@@ -44,7 +44,7 @@ static void sum_up(const struct copy *c, unsigned int side, struct hist *h)
 
 	memset(h, 0, sizeof(*h));
 	for (i = 0; i < c->nr_jobs; i++)
-		hist_merge(h, &c->sides[side].workers[i].latency);
+		hist_merge(h, &c->sides[side].workers[i].shares->latency);
 }
 
 static void put_range(__u64 lba, __u64 blocks)
@@ -73,10 +73,10 @@ static void show_text(const struct copy *c, double seconds, int number)
 	putchar('\n');
 	for (i = 0; i < SIDES; i++) {
 		sum_up(c, i, &h);
-		printf("%s via %s: %llu commands, p50 %.1f us, p99 %.1f us, longest %.1f us\n",
-		       o->devs[i], c->sides[i].run.engine->name, h.count,
-		       hist_percentile(&h, 500) / 1e3, hist_percentile(&h, 990) / 1e3,
-		       h.max / 1e3);
+		printf("%s via %s: %llu commands, ", o->devs[i], c->sides[i].run.engine->name,
+		       h.count);
+		report_latency(stdout, &h, false);
+		putchar('\n');
 	}
 	for (d = c->differences; d < c->differences + c->nr_differences; d++) {
 		fputs("  ", stdout);
@@ -104,11 +104,10 @@ static struct json_object *side_json(const struct copy *c, unsigned int side)
 	struct hist h;
 
 	sum_up(c, side, &h);
-	json_object_object_add(o, "device", json_object_new_string(c->opt->devs[side]));
-	json_object_object_add(o, "path",
-			       json_object_new_string(c->sides[side].run.engine->name));
-	json_object_object_add(o, "first", json_object_new_uint64(c->sides[side].first));
-	json_object_object_add(o, "commands", json_object_new_uint64(h.count));
+	report_string(o, "device", c->opt->devs[side]);
+	report_string(o, "path", c->sides[side].run.engine->name);
+	report_number(o, "first", c->sides[side].first);
+	report_number(o, "commands", h.count);
 	json_object_object_add(o, "lat_ns", report_percentiles(&h));
 	return o;
 }
@@ -117,8 +116,8 @@ static struct json_object *range_json(__u64 lba, __u64 blocks)
 {
 	struct json_object *o = json_object_new_object();
 
-	json_object_object_add(o, "lba", json_object_new_uint64(lba));
-	json_object_object_add(o, "blocks", json_object_new_uint64(blocks));
+	report_number(o, "lba", lba);
+	report_number(o, "blocks", blocks);
 	return o;
 }
 
@@ -133,14 +132,14 @@ static void show_json(const struct copy *c, double seconds, int number)
 	for (i = 0; i < SIDES; i++)
 		json_object_array_add(list, side_json(c, i));
 	json_object_object_add(o, "devices", list);
-	json_object_object_add(o, "block_size", json_object_new_uint64(c->block_size));
-	json_object_object_add(o, "blocks", json_object_new_uint64(c->blocks));
-	json_object_object_add(o, "done", json_object_new_uint64(c->done));
+	report_number(o, "block_size", c->block_size);
+	report_number(o, "blocks", c->blocks);
+	report_number(o, "done", c->done);
 	report_real(o, "seconds", seconds);
 	report_real(o, "bytes_per_second",
 		    seconds > 0 ? (double)c->done * c->block_size / seconds : 0);
 	if (c->opt->compare) {
-		json_object_object_add(o, "differ", json_object_new_uint64(c->differ));
+		report_number(o, "differ", c->differ);
 		list = json_object_new_array();
 		for (i = 0; i < c->nr_differences; i++)
 			json_object_array_add(list, range_json(c->differences[i].lba,
@@ -150,11 +149,10 @@ static void show_json(const struct copy *c, double seconds, int number)
 	list = json_object_new_array();
 	for (f = c->failures; f < c->failures + listed_failures(c); f++) {
 		one = range_json(f->lba, f->blocks);
-		json_object_object_add(one, "device",
-				       json_object_new_string(c->opt->devs[f->side]));
-		json_object_object_add(one, "command", json_object_new_string(f->what));
+		report_string(one, "device", c->opt->devs[f->side]);
+		report_string(one, "command", f->what);
 		outcome_describe(&f->outcome, text, sizeof(text));
-		json_object_object_add(one, "text", json_object_new_string(text));
+		report_string(one, "text", text);
 		json_object_array_add(list, one);
 	}
 	json_object_object_add(o, "errors", list);

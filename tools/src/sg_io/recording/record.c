@@ -222,10 +222,11 @@ static void print_text(FILE *out, const struct record_options *o, const struct r
 	}
 	for (i = 0; i < o->nr && o->nr > 1; i++)
 		fprintf(out, "  %s: %llu\n", o->names[i], recording_count(r, i));
-	if (r->latency.count)
-		fprintf(out, "latency: p50 %.1f us, p99 %.1f us, longest %.1f us; %llu not GOOD\n",
-			hist_percentile(&r->latency, 500) / 1e3,
-			hist_percentile(&r->latency, 990) / 1e3, r->latency.max / 1e3, r->not_good);
+	if (r->latency.count) {
+		fputs("latency: ", out);
+		report_latency(out, &r->latency, false);
+		fprintf(out, "; %llu not GOOD\n", r->not_good);
+	}
 	if (w->nr_left_out) {
 		fprintf(out, "left out: %llu (", w->nr_left_out);
 		opcodes_print(&w->left_out, out);
@@ -234,34 +235,29 @@ static void print_text(FILE *out, const struct record_options *o, const struct r
 	fprintf(out, "events lost: %s\n", describe_loss(lost, text));
 }
 
-static void add_count(struct json_object *o, const char *key, __u64 n)
-{
-	json_object_object_add(o, key, json_object_new_uint64(n));
-}
-
 static void print_json(const struct record_options *o, const struct recording *r,
 		       const struct writing *w, const struct loss *lost)
 {
 	struct json_object *all = json_object_new_object(), *devs = json_object_new_object();
 	unsigned int i;
 
-	json_object_object_add(all, "device", json_object_new_string(o->names[0]));
+	report_string(all, "device", o->names[0]);
 	for (i = 0; i < o->nr; i++)
-		add_count(devs, o->names[i], recording_count(r, i));
+		report_number(devs, o->names[i], recording_count(r, i));
 	json_object_object_add(all, "devices", devs);
-	json_object_object_add(all, "file", json_object_new_string(o->to.output));
-	add_count(all, "commands", w->nr_written);
+	report_string(all, "file", o->to.output);
+	report_number(all, "commands", w->nr_written);
 	report_real(all, "seconds", recording_seconds(r));
-	add_count(all, "cpus", recording_cpus(r));
-	add_count(all, "most_in_flight", r->most_in_flight);
+	report_number(all, "cpus", recording_cpus(r));
+	report_number(all, "most_in_flight", r->most_in_flight);
 	json_object_object_add(all, "opcodes", opcodes_json(&w->written));
 	json_object_object_add(all, "lat_ns", report_percentiles(&r->latency));
-	add_count(all, "timer_p99_ns", hist_percentile(&r->timer, 990));
-	add_count(all, "not_good", r->not_good);
-	add_count(all, "left_out", w->nr_left_out);
+	report_number(all, "timer_p99_ns", hist_percentile(&r->timer, 990));
+	report_number(all, "not_good", r->not_good);
+	report_number(all, "left_out", w->nr_left_out);
 	json_object_object_add(all, "left_out_opcodes", opcodes_json(&w->left_out));
 	if (lost->known)
-		add_count(all, "lost", lost->events);
+		report_number(all, "lost", lost->events);
 	else
 		json_object_object_add(all, "lost", NULL);
 	report_print(all);
@@ -467,13 +463,12 @@ bool recorder_start(struct recorder *r, const struct device *devs, const char * 
 
 int recorder_end(struct recorder *r)
 {
-	int status = 0;
+	int status;
 
 	if (r->pid <= 0)
 		return EXIT_GOOD;
 	close(r->stop);
-	while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR)
-		;
+	status = wait_for_process(r->pid);
 	r->pid = 0;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_DEVICE;
 }

@@ -68,12 +68,9 @@ static __u64 measure(struct intervals *it)
 	for (i = 0; i < it->nr; i++) {
 		w = &it->workers[i];
 		bad += atomic_load_explicit(&w->bad, memory_order_relaxed);
-		if (!w->shares) {
-			hist_merge_live(&it->now[i % nr], &w->latency);
-			continue;
-		}
-		for (t = 0; t < nr; t++)
-			hist_merge_live(&it->now[t], &w->shares[t].latency);
+		for (t = 0; t < w->nr_targets; t++)
+			hist_merge_live(&it->now[w->targets - it->run->targets + t],
+					&w->shares[t].latency);
 	}
 	return bad;
 }
@@ -86,7 +83,7 @@ static void print_text(const struct hist *h, double seconds)
 
 static void add_json(struct json_object *o, const struct hist *h, double seconds)
 {
-	json_object_object_add(o, "commands", json_object_new_uint64(h->count));
+	report_number(o, "commands", h->count);
 	report_real(o, "iops", h->count / seconds);
 	json_object_object_add(o, "lat_ns", report_percentiles(h));
 }
@@ -99,10 +96,10 @@ static void print_json(const struct intervals *it, double from, double to, __u64
 	report_real(o, "from", from);
 	report_real(o, "to", to);
 	add_json(o, &it->all, to - from);
-	json_object_object_add(o, "not_good", json_object_new_uint64(bad));
+	report_number(o, "not_good", bad);
 	for (t = 0; t < it->run->nr_targets; t++) {
 		d = json_object_new_object();
-		json_object_object_add(d, "device", json_object_new_string(it->opt->devs[t]));
+		report_string(d, "device", it->opt->devs[t]);
 		add_json(d, &it->now[t], to - from);
 		json_object_array_add(list, d);
 	}

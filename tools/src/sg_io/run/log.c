@@ -39,14 +39,15 @@ static void write_entry(FILE *log, const struct run *run, const struct run_optio
 		sense, e->resid);
 }
 
-bool log_write(FILE *log, const struct run *run, const struct run_options *opt, unsigned int nr)
+bool log_write(FILE *log, const struct run *run, const struct run_options *opt,
+	       struct worker *workers, unsigned int nr)
 {
 	unsigned int i, n;
 	struct log_entry entry;
 	bool more = false;
 
 	for (i = 0; i < nr; i++) {
-		for (n = 0; n < AT_A_TIME && log_ring_take(&run->logs[i], &entry); n++)
+		for (n = 0; n < AT_A_TIME && log_ring_take(&workers[i].log, &entry); n++)
 			write_entry(log, run, opt, &entry);
 		more |= n == AT_A_TIME;
 	}

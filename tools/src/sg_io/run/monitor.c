@@ -121,7 +121,7 @@ static int tick(struct watch *w, const struct monitor_output *out)
 
 	if (w->terminal && now - w->last_ns >= TICK_MS * 1000000ULL)
 		show_progress(w, now);
-	if (out->log && log_write(out->log, w->run, out->opt, w->nr))
+	if (out->log && log_write(out->log, w->run, out->opt, w->workers, w->nr))
 		wait = 0;
 	if (out->intervals) {
 		next = intervals_tick(out->intervals, now);

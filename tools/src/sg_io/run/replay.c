@@ -133,7 +133,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		take_via(state, arg, &o->run);
 		return 0;
 	case OPT_MODE:
-		plan_mode_option(state, arg, &o->plan);
+		if (!plan_find_mode(arg, &o->plan.mode))
+			argp_error(state, "--mode: '%s' is not time, max, load or depend", arg);
 		return 0;
 	case OPT_SPEED:
 		if (!strcmp(arg, "max")) {
@@ -144,7 +145,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->has_speed = true;
 		return 0;
 	case OPT_WINDOW:
-		plan_window_option(state, arg, &o->plan);
+		if (num_parse_decimal(arg, 1000000, &o->plan.window_ns) || !o->plan.window_ns)
+			argp_error(state, "--window: '%s' is no time in milliseconds", arg);
 		o->has_window = true;
 		return 0;
 	case OPT_LOOP:
@@ -242,16 +244,14 @@ static void report_more_text(const struct run *run, const struct replayed *all)
 	fputs("  ", stdout);
 	opcodes_print(&all->opcodes, stdout);
 	putchar('\n');
-	if (plan->opt.mode == PLAN_TIME)
-		printf("issue error: p50 %.1f us, p99 %.1f us, p99.9 %.1f us, longest %.1f us; "
-		       "speed %g, %u CPU%s\n",
-		       hist_percentile(&all->late, 500) / 1e3,
-		       hist_percentile(&all->late, 990) / 1e3,
-		       hist_percentile(&all->late, 999) / 1e3, all->late.max / 1e3,
-		       plan->opt.speed, run->nr_lanes, run->nr_lanes == 1 ? "" : "s");
-	else
-		printf("mode %s, %u CPU%s\n", plan_modes[plan->opt.mode], run->nr_lanes,
-		       run->nr_lanes == 1 ? "" : "s");
+	if (plan->opt.mode == PLAN_TIME) {
+		fputs("issue error: ", stdout);
+		report_latency(stdout, &all->late, true);
+		printf("; speed %g", plan->opt.speed);
+	} else {
+		printf("mode %s", plan_modes[plan->opt.mode]);
+	}
+	printf(", %u CPU%s\n", run->nr_lanes, run->nr_lanes == 1 ? "" : "s");
 	if (all->waited)
 		printf("%llu commands were due while --depth %u were in flight: issued late\n",
 		       all->waited, run->depth);
@@ -273,22 +273,21 @@ static void report_more_json(const struct run *run, const struct replayed *all,
 	int stopped = atomic_load(&run->stopped);
 	struct json_object *ns = NULL;
 
-	json_object_object_add(o, "mode", json_object_new_string(plan_modes[plan->opt.mode]));
+	report_string(o, "mode", plan_modes[plan->opt.mode]);
 	if (plan->opt.mode == PLAN_TIME) {
 		ns = report_percentiles(&all->late);
-		json_object_object_add(ns, "max", json_object_new_uint64(all->late.max));
+		report_number(ns, "max", all->late.max);
 		report_real(o, "speed", plan->opt.speed);
 	} else {
 		json_object_object_add(o, "speed", NULL);
 	}
 	json_object_object_add(o, "issue_error_ns", ns);
-	json_object_object_add(o, "lanes", json_object_new_uint64(run->nr_lanes));
+	report_number(o, "lanes", run->nr_lanes);
 	json_object_object_add(o, "opcodes", opcodes_json(&all->opcodes));
-	json_object_object_add(o, "waited_for_depth", json_object_new_uint64(all->waited));
-	json_object_object_add(o, "waited_for_earlier", json_object_new_uint64(all->held));
-	json_object_object_add(o, "overtaken", json_object_new_uint64(all->overtaken));
-	json_object_object_add(o, "stopped", stopped ? json_object_new_string(stops[stopped]) :
-			       NULL);
+	report_number(o, "waited_for_depth", all->waited);
+	report_number(o, "waited_for_earlier", all->held);
+	report_number(o, "overtaken", all->overtaken);
+	report_string(o, "stopped", stops[stopped]);
 }
 
 /* What a process that judges the replay reads as its standard input; -1 after one message. */

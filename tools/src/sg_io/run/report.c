@@ -73,6 +73,15 @@ static void print_slowest(const struct result *r)
 	}
 }
 
+void report_latency(FILE *out, const struct hist *h, bool all)
+{
+	fprintf(out, "p50 %.1f us, p99 %.1f us, ", hist_percentile(h, 500) / 1e3,
+		hist_percentile(h, 990) / 1e3);
+	if (all)
+		fprintf(out, "p99.9 %.1f us, ", hist_percentile(h, 999) / 1e3);
+	fprintf(out, "longest %.1f us", h->max / 1e3);
+}
+
 void report_text(const struct result *r)
 {
 	const struct tally *t = &r->tally;
@@ -84,11 +93,9 @@ void report_text(const struct result *r)
 		printf("%s%s", i ? ", " : "", r->opt->devs[i]);
 	printf(" via %s: %llu commands in %.3f s, %.0f IOPS\n", r->path, t->good + t->bad,
 	       r->seconds, iops(r));
-	printf("latency: p50 %.1f us, p99 %.1f us, p99.9 %.1f us, longest %.1f us\n",
-	       hist_percentile(&r->latency, 500) / 1e3,
-	       hist_percentile(&r->latency, 990) / 1e3,
-	       hist_percentile(&r->latency, 999) / 1e3, r->latency.max / 1e3);
-	printf("status: %llu good, %llu not good\n", t->good, t->bad);
+	fputs("latency: ", stdout);
+	report_latency(stdout, &r->latency, true);
+	printf("\nstatus: %llu good, %llu not good\n", t->good, t->bad);
 	if (r->opt->warm_up)
 		printf("not counted: %llu commands that ended in the first %g s\n", r->uncounted,
 		       r->opt->warm_up);
@@ -98,7 +105,7 @@ void report_text(const struct result *r)
 		       t->entries[i].line, several ? " on " : "",
 		       several ? r->opt->devs[t->entries[i].what.device] : "");
 	}
-	if (r->tally_short)
+	if (t->is_short)
 		puts("  (no memory to list all kinds)");
 	if (several)
 		print_devices(r);
@@ -117,7 +124,12 @@ void report_real(struct json_object *o, const char *key, double v)
 	json_object_object_add(o, key, json_object_new_double_s(v, text));
 }
 
-static void add_text(struct json_object *o, const char *key, const char *text)
+void report_number(struct json_object *o, const char *key, __u64 n)
+{
+	json_object_object_add(o, key, json_object_new_uint64(n));
+}
+
+void report_string(struct json_object *o, const char *key, const char *text)
 {
 	json_object_object_add(o, key, text ? json_object_new_string(text) : NULL);
 }
@@ -142,13 +154,13 @@ static struct json_object *status_json(const struct tally *t)
 	unsigned int i;
 	__u64 n;
 
-	json_object_object_add(o, "GOOD", json_object_new_uint64(t->good));
+	report_number(o, "GOOD", t->good);
 	for (i = 0; i < t->nr; i++) {
 		outcome_name(&t->entries[i].what, name, sizeof(name));
 		n = t->entries[i].count;
 		if (json_object_object_get_ex(o, name, &old))
 			n += json_object_get_uint64(old);
-		json_object_object_add(o, name, json_object_new_uint64(n));
+		report_number(o, name, n);
 	}
 	return o;
 }
@@ -160,26 +172,26 @@ static struct json_object *error_json(const struct result *r, const struct tally
 	char text[TEXT_BYTES];
 
 	outcome_name(what, text, sizeof(text));
-	add_text(o, "name", text);
-	json_object_object_add(o, "count", json_object_new_uint64(e->count));
-	add_text(o, "device", r->opt->devs[what->device]);
-	json_object_object_add(o, "line", json_object_new_uint64(e->line));
-	add_text(o, "errno", what->error ? strerrorname_np(what->error) : NULL);
-	json_object_object_add(o, "status", json_object_new_int(what->status));
-	json_object_object_add(o, "host", json_object_new_int(what->host));
-	json_object_object_add(o, "driver", json_object_new_int(what->driver));
+	report_string(o, "name", text);
+	report_number(o, "count", e->count);
+	report_string(o, "device", r->opt->devs[what->device]);
+	report_number(o, "line", e->line);
+	report_string(o, "errno", what->error ? strerrorname_np(what->error) : NULL);
+	report_number(o, "status", what->status);
+	report_number(o, "host", what->host);
+	report_number(o, "driver", what->driver);
 	if (what->has_sense) {
 		sense = json_object_new_object();
-		json_object_object_add(sense, "key", json_object_new_int(what->key));
-		json_object_object_add(sense, "asc", json_object_new_int(what->asc));
-		json_object_object_add(sense, "ascq", json_object_new_int(what->ascq));
+		report_number(sense, "key", what->key);
+		report_number(sense, "asc", what->asc);
+		report_number(sense, "ascq", what->ascq);
 	}
 	json_object_object_add(o, "sense", sense);
 	outcome_describe(what, text, sizeof(text));
-	add_text(o, "text", text);
+	report_string(o, "text", text);
 	if (what->expect)
 		expect_describe(what->expect, text, sizeof(text));
-	add_text(o, "expected", what->expect ? text : NULL);
+	report_string(o, "expected", what->expect ? text : NULL);
 	return o;
 }
 
@@ -202,9 +214,9 @@ static struct json_object *devices_json(const struct result *r)
 	for (i = 0; i < r->opt->nr_devs; i++) {
 		d = &r->devices[i];
 		o = json_object_new_object();
-		add_text(o, "device", r->opt->devs[i]);
-		json_object_object_add(o, "commands", json_object_new_uint64(d->latency.count));
-		json_object_object_add(o, "not_good", json_object_new_uint64(d->bad));
+		report_string(o, "device", r->opt->devs[i]);
+		report_number(o, "commands", d->latency.count);
+		report_number(o, "not_good", d->bad);
 		report_real(o, "seconds", d->seconds);
 		report_real(o, "iops", rate(d->latency.count, d->seconds));
 		json_object_object_add(o, "lat_ns", report_percentiles(&d->latency));
@@ -221,11 +233,11 @@ static struct json_object *slowest_json(const struct result *r)
 
 	for (s = r->slowest.entries; s < r->slowest.entries + r->slowest.nr; s++) {
 		o = json_object_new_object();
-		json_object_object_add(o, "ns", json_object_new_uint64(s->ns));
-		add_text(o, "device", r->opt->devs[s->device]);
-		json_object_object_add(o, "line", json_object_new_uint64(s->cmd->line));
+		report_number(o, "ns", s->ns);
+		report_string(o, "device", r->opt->devs[s->device]);
+		report_number(o, "line", s->cmd->line);
 		report_name(s->cmd, name, sizeof(name));
-		add_text(o, "command", name);
+		report_string(o, "command", name);
 		report_real(o, "issued", issued(r, s));
 		json_object_object_add(o, "good", json_object_new_boolean(!s->bad));
 		json_object_array_add(list, o);
@@ -241,17 +253,16 @@ static void add_devices(struct json_object *o, const struct run_options *opt)
 
 	for (i = 0; i < opt->nr_devs && n < sizeof(names); i++)
 		n += snprintf(names + n, sizeof(names) - n, "%s%s", i ? "," : "", opt->devs[i]);
-	add_text(o, "device", names);
+	report_string(o, "device", names);
 }
 
 struct json_object *report_object(const struct result *r)
 {
 	struct json_object *o = json_object_new_object();
 
-	add_text(o, "path", r->path);
+	report_string(o, "path", r->path);
 	add_devices(o, r->opt);
-	json_object_object_add(o, "commands",
-			       json_object_new_uint64(r->tally.good + r->tally.bad));
+	report_number(o, "commands", r->tally.good + r->tally.bad);
 	report_real(o, "seconds", r->seconds);
 	report_real(o, "iops", iops(r));
 	json_object_object_add(o, "lat_ns", report_percentiles(&r->latency));
@@ -261,7 +272,7 @@ struct json_object *report_object(const struct result *r)
 	if (r->opt->slowest)
 		json_object_object_add(o, "slowest", slowest_json(r));
 	if (r->opt->warm_up)
-		json_object_object_add(o, "uncounted", json_object_new_uint64(r->uncounted));
+		report_number(o, "uncounted", r->uncounted);
 	json_object_object_add(o, "interrupted", json_object_new_boolean(r->signal));
 	return o;
 }

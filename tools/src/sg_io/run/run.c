@@ -63,33 +63,23 @@ static int check_size(const struct run *run, const struct run_options *opt)
 	return 0;
 }
 
-/* Adds measurements of target @t. */
-static void add_share(struct result *r, unsigned int t, const struct hist *latency, double seconds)
-{
-	struct device_result *d = &r->devices[t];
-
-	hist_merge(&r->latency, latency);
-	hist_merge(&d->latency, latency);
-	if (seconds > d->seconds)
-		d->seconds = seconds;
-}
-
-static void collect_worker(const struct run *run, const struct worker *w, unsigned int nth,
-			   struct result *r)
+static void collect_worker(const struct run *run, const struct worker *w, struct result *r)
 {
 	__u64 first = run_counts_from(run);
-	const struct share *s;
+	struct device_result *d;
 	unsigned int t;
+	double seconds;
 
-	if (!w->shares) {
-		add_share(r, nth % run->nr_targets, &w->latency,
-			  w->last_ns > first ? (w->last_ns - first) / 1e9 : 0);
-		return;
+	for (t = 0; t < w->nr_targets; t++) {
+		d = &r->devices[w->targets - run->targets + t];
+		hist_merge(&d->latency, &w->shares[t].latency);
+		hist_merge(&r->latency, &w->shares[t].latency);
+		seconds = w->shares[t].last_ns > first ? (w->shares[t].last_ns - first) / 1e9 : 0;
+		d->seconds = seconds > d->seconds ? seconds : d->seconds;
 	}
-	for (t = 0; t < run->nr_targets; t++) {
-		s = &w->shares[t];
-		add_share(r, t, &s->latency, s->last_ns > first ? (s->last_ns - first) / 1e9 : 0);
-	}
+	slowest_merge(&r->slowest, &w->slowest);
+	r->uncounted += w->uncounted;
+	tally_merge(&r->tally, &w->tally);
 }
 
 static void collect(const struct run *run, const struct worker *workers, unsigned int nr,
@@ -98,16 +88,15 @@ static void collect(const struct run *run, const struct worker *workers, unsigne
 	__u64 first = run_counts_from(run), last = first;
 	unsigned int i;
 
+	for (i = 0; i < nr; i++)
+		r->tally.room += workers[i].tally.nr;
+	r->tally.entries = calloc(r->tally.room + 1, sizeof(*r->tally.entries));
+	r->tally.room = r->tally.entries ? r->tally.room : 0;
 	for (i = 0; i < nr; i++) {
-		collect_worker(run, &workers[i], i, r);
-		slowest_merge(&r->slowest, &workers[i].slowest);
-		r->uncounted += workers[i].uncounted;
-		if (!tally_merge(&r->tally, &workers[i].tally) || workers[i].tally_short)
-			r->tally_short = true;
+		collect_worker(run, &workers[i], r);
 		if (workers[i].last_ns > last)
 			last = workers[i].last_ns;
 	}
-	slowest_sort(&r->slowest);
 	r->start_ns = run_begin(run);
 	r->seconds = (last - first) / 1e9;
 	tally_sort(&r->tally);
@@ -134,18 +123,6 @@ static int conclude(const struct run *run, const struct result *r, bool stuck,
 	if (status)
 		return status;
 	return r->tally.bad ? EXIT_NOT_GOOD : EXIT_GOOD;
-}
-
-/* Opens the file of --log, and gives all workers a way to it. */
-static int open_log(struct run *run, struct monitor_output *out, unsigned int nr)
-{
-	run->logs = log_rings_new(nr, run->wake_fd);
-	if (!run->logs) {
-		warnx("--log: no memory");
-		return -1;
-	}
-	out->log = log_open(out->opt->log);
-	return out->log ? 0 : -1;
 }
 
 int run_execute(struct run *run, const struct run_options *opt,
@@ -177,7 +154,9 @@ int run_execute(struct run *run, const struct run_options *opt,
 		warn("eventfd");
 		goto out;
 	}
-	if (opt->log && open_log(run, &out, nr))
+	run->logs = opt->log;
+	out.log = opt->log ? log_open(opt->log) : NULL;
+	if (opt->log && !out.log)
 		goto out_wake;
 	/* Workers inherit the blocked signals, so that only the monitor gets them. */
 	signals_block();
@@ -189,7 +168,7 @@ int run_execute(struct run *run, const struct run_options *opt,
 	r->signal = monitor(run, &out, workers, nr, &stuck);
 	if (!stuck)
 		workers_join(run, workers, nr);
-	while (out.log && log_write(out.log, run, opt, nr))
+	while (out.log && log_write(out.log, run, opt, workers, nr))
 		;
 
 	r->path = run->engine->name;
@@ -203,7 +182,6 @@ int run_execute(struct run *run, const struct run_options *opt,
 	if (out.log && log_close(out.log, opt->log) && status == EXIT_GOOD)
 		status = EXIT_DEVICE;
 	out.log = NULL;
-	tally_free(&r->tally);
 	if (stuck)	/* The kernel may still write to the workers' memory. */
 		_exit(status);
 	workers_end(run, workers, nr);
@@ -211,10 +189,10 @@ out_wake:
 	if (out.log)
 		fclose(out.log);
 	intervals_free(out.intervals);
-	log_rings_free(run->logs, nr);
 	close(run->wake_fd);
 out:
 	if (r) {
+		free(r->tally.entries);
 		free(r->devices);
 		free(r->slowest.entries);
 	}

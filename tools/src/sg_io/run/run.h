@@ -55,7 +55,6 @@ struct result {
 	struct slowest slowest;
 	__u64 start_ns;		/* when the first command could be issued: clock_ns() */
 	struct tally tally;
-	bool tally_short;
 	__u64 uncounted;	/* commands that ended in the warm-up */
 };
 
@@ -134,7 +133,7 @@ void intervals_end(struct intervals *it);
 FILE *log_open(const char *name);
 /* Writes what the @nr workers have added to their logs. Return: whether there may be more. */
 bool log_write(FILE *log, const struct run *run, const struct run_options *opt,
-	       unsigned int nr);
+	       struct worker *workers, unsigned int nr);
 /* Return: 0, or EXIT_DEVICE after one message: not all could be written. */
 int log_close(FILE *log, const char *name);
 
@@ -147,6 +146,11 @@ void report_print(struct json_object *o);
 /* p50, p99 and p999. */
 struct json_object *report_percentiles(const struct hist *h);
 void report_real(struct json_object *o, const char *key, double v);
+void report_number(struct json_object *o, const char *key, __u64 n);
+/* @text: NULL becomes null. */
+void report_string(struct json_object *o, const char *key, const char *text);
+/* "p50 1.0 us, p99 2.0 us, longest 3.0 us", if @all with p99.9, too. */
+void report_latency(FILE *out, const struct hist *h, bool all);
 void report_json(const struct result *r);
 
 #endif

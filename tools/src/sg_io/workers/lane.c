@@ -35,18 +35,6 @@ static __u64 due_ns(const struct lane *l)
 	return l->begin_ns + plan_due(l->plan, l->cmds[l->next]);
 }
 
-static void prepare(struct worker *w, struct request *rq, __u64 due)
-{
-	__u64 now = clock_ns();
-
-	rq->due_ns = due;
-	rq->submit_ns = now;
-	rq->in_flight = true;
-	w->in_flight++;
-	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
-	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
-}
-
 static void note_late(struct worker *w, const struct request *rq)
 {
 	const struct stop_when *when = &w->run->stop_when;
@@ -100,7 +88,7 @@ static void issue_refused(struct worker *w, struct request *rq)
 		rq->overtaken = true;
 		w->lane->overtaken++;
 	}
-	prepare(w, rq, rq->due_ns);
+	worker_begin(w, rq);
 	send(w, rq);
 }
 
@@ -169,7 +157,8 @@ static void issue_next(struct worker *w)
 	struct request *rq = l->rq;
 	unsigned int most = w->run->stop_when.in_flight;
 
-	prepare(w, rq, due_ns(l));
+	rq->due_ns = due_ns(l);
+	worker_begin(w, rq);
 	note_late(w, rq);
 	l->rq = NULL;
 	l->next++;

@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include "log_ring.h"
-#include "util.h"
 
 #define ENTRIES		(1u << 20)	/* of all rings together */
 #define ROOM_MAX	(1u << 16)
@@ -37,32 +36,11 @@ bool log_ring_take(struct log_ring *r, struct log_entry *entry)
 	return true;
 }
 
-struct log_ring *log_rings_new(unsigned int nr, int wake_fd)
+unsigned int log_ring_room(unsigned int nr)
 {
-	struct log_ring *rings = shared_alloc(nr * sizeof(*rings));
-	unsigned int room = ROOM_MAX, i;
-	struct log_entry *entries;
+	unsigned int room = ROOM_MAX;
 
 	while (room > ROOM_MIN && room > ENTRIES / nr)
 		room /= 2;
-	entries = shared_alloc((size_t)nr * room * sizeof(*entries));
-	if (!rings || !entries) {
-		shared_free(rings, nr * sizeof(*rings));
-		shared_free(entries, (size_t)nr * room * sizeof(*entries));
-		return NULL;
-	}
-	for (i = 0; i < nr; i++) {
-		rings[i].room = room;
-		rings[i].wake_fd = wake_fd;
-		rings[i].entries = entries + (size_t)i * room;
-	}
-	return rings;
-}
-
-void log_rings_free(struct log_ring *rings, unsigned int nr)
-{
-	if (!rings)
-		return;
-	shared_free(rings[0].entries, (size_t)nr * rings[0].room * sizeof(*rings[0].entries));
-	shared_free(rings, nr * sizeof(*rings));
+	return room;
 }

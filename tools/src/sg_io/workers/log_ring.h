@@ -17,26 +17,19 @@ struct log_entry {
 };
 
 struct log_ring {
-	unsigned int room;		/* a power of two */
+	unsigned int room;		/* a power of two; 0: there is no log */
 	int wake_fd;			/* eventfd of the monitor */
 	struct log_entry *entries;
 	atomic_uint added;
 	atomic_uint taken;
 };
 
+/* The room that each of @nr rings has. */
+unsigned int log_ring_room(unsigned int nr);
+
 /* Adds an entry. If the monitor is behind, waits for it: no entry is lost. */
 void log_ring_add(struct log_ring *r, const struct log_entry *entry);
 /* Takes the oldest entry; returns false if there is none. */
 bool log_ring_take(struct log_ring *r, struct log_entry *entry);
-
-/**
- * log_rings_new() - rings for all workers, threads or processes
- * @nr: how many
- * @wake_fd: is written when a ring is half full
- *
- * Return: an array, for log_rings_free(); NULL without memory.
- */
-struct log_ring *log_rings_new(unsigned int nr, int wake_fd);
-void log_rings_free(struct log_ring *rings, unsigned int nr);
 
 #endif

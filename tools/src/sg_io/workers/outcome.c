@@ -69,7 +69,7 @@ static enum mismatch find_mismatch(const struct command *cmd, const struct outco
 			     what->ascq != e->ascq))
 		return MISMATCH_STATUS;
 	what->resid = out->resid;
-	if (e->has_resid && (__s64)out->resid != e->resid)
+	if (e->has_resid && (__u64)out->resid != e->resid)
 		return MISMATCH_RESID;
 	if (!status_is(what, SAM_STAT_GOOD))
 		return MISMATCH_NONE;
@@ -112,7 +112,7 @@ static bool same_class(const struct outcome_class *a, const struct outcome_class
 	       a->mismatch == b->mismatch && a->expect == b->expect;
 }
 
-static bool add_entry(struct tally *t, const struct tally_entry *add)
+static void add_entry(struct tally *t, const struct tally_entry *add)
 {
 	struct tally_entry *e;
 	unsigned int i;
@@ -126,45 +126,36 @@ static bool add_entry(struct tally *t, const struct tally_entry *add)
 			e->first = add->first;
 			e->line = add->line;
 		}
-		return true;
+		return;
 	}
-	if (t->lent ? t->nr == t->room :
-		      !array_make_room(&t->entries, sizeof(*e), t->nr, &t->room))
-		return false;
-	t->entries[t->nr++] = *add;
-	return true;
+	if (t->nr < t->room)
+		t->entries[t->nr++] = *add;
+	else
+		t->is_short = true;
 }
 
-void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room)
-{
-	*t = (struct tally){ .entries = entries, .room = room, .lent = true };
-}
-
-bool tally_add(struct tally *t, const struct command *cmd, bool good,
+void tally_add(struct tally *t, const struct command *cmd, bool good,
 	       const struct outcome_class *what, __u64 sequence)
 {
-	struct tally_entry e = {
-		.what = *what, .count = 1, .first = sequence, .line = cmd->line,
-	};
-
 	if (good) {
 		t->good++;
-		return true;
+		return;
 	}
 	t->bad++;
-	return add_entry(t, &e);
+	add_entry(t, &(struct tally_entry){
+		.what = *what, .count = 1, .first = sequence, .line = cmd->line,
+	});
 }
 
-bool tally_merge(struct tally *into, const struct tally *from)
+void tally_merge(struct tally *into, const struct tally *from)
 {
 	unsigned int i;
 
 	into->good += from->good;
 	into->bad += from->bad;
+	into->is_short |= from->is_short;
 	for (i = 0; i < from->nr; i++)
-		if (!add_entry(into, &from->entries[i]))
-			return false;
-	return true;
+		add_entry(into, &from->entries[i]);
 }
 
 static int by_first(const void *a, const void *b)
@@ -180,13 +171,6 @@ void tally_sort(struct tally *t)
 {
 	if (t->nr)
 		qsort(t->entries, t->nr, sizeof(*t->entries), by_first);
-}
-
-void tally_free(struct tally *t)
-{
-	if (!t->lent)
-		free(t->entries);
-	*t = (struct tally){};
 }
 
 static const char *driver_name(unsigned int driver)

@@ -60,10 +60,10 @@ struct tally_entry {
 struct tally {
 	__u64 good;
 	__u64 bad;
-	struct tally_entry *entries;
+	struct tally_entry *entries;	/* memory of the caller for @room of them */
 	unsigned int nr;
-	size_t room;
-	bool lent;		/* the entries belong to the caller and cannot grow */
+	unsigned int room;
+	bool is_short;		/* some kinds had no room: only @good and @bad have them */
 };
 
 /* What kind of outcome it is, without the device. Return: false if the command failed. */
@@ -83,18 +83,12 @@ bool outcome_classify(const struct command *cmd, const struct outcome *out,
 bool outcome_judge(const struct command *cmd, const struct outcome *out,
 		   const struct expect *expect, const void *in, struct outcome_class *what);
 
-/* Makes @t store its entries in @entries, which has room for @room entries and must outlive @t. */
-void tally_lend(struct tally *t, struct tally_entry *entries, unsigned int room);
-/*
- * Counts an outcome that outcome_judge() found to be @good. Return: false if there was no memory
- * for an entry of its kind; even then t->good or t->bad includes it.
- */
-bool tally_add(struct tally *t, const struct command *cmd, bool good,
+/* Counts an outcome that outcome_judge() found to be @good. */
+void tally_add(struct tally *t, const struct command *cmd, bool good,
 	       const struct outcome_class *what, __u64 sequence);
-bool tally_merge(struct tally *into, const struct tally *from);
+void tally_merge(struct tally *into, const struct tally *from);
 /* Sorts the entries by their first command. */
 void tally_sort(struct tally *t);
-void tally_free(struct tally *t);
 
 /* The short name of a kind of outcome: "CHECK CONDITION", "EIO", ... */
 void outcome_name(const struct outcome_class *what, char *buf, size_t size);

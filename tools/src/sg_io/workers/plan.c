@@ -29,18 +29,6 @@ bool plan_find_mode(const char *name, enum plan_mode *mode)
 	return false;
 }
 
-void plan_mode_option(struct argp_state *state, const char *arg, struct plan_options *opt)
-{
-	if (!plan_find_mode(arg, &opt->mode))
-		argp_error(state, "--mode: '%s' is not time, max, load or depend", arg);
-}
-
-void plan_window_option(struct argp_state *state, const char *arg, struct plan_options *opt)
-{
-	if (num_parse_decimal(arg, 1000000, &opt->window_ns) || !opt->window_ns)
-		argp_error(state, "--window: '%s' is no time in milliseconds", arg);
-}
-
 static bool is_flush(const struct command *cmd)
 {
 	return cdb_of(cmd)[0] == 0x35 || cdb_of(cmd)[0] == 0x91;
@@ -143,13 +131,6 @@ static bool waits(const struct plan *p, size_t earlier, size_t later, const stru
 		return false;
 	before = plan_blocks(p, cmd);
 	return plan_conflict(&before, b);
-}
-
-bool plan_waits(const struct plan *p, size_t earlier, size_t later)
-{
-	struct blocks b = plan_blocks(p, &p->file->cmds[later]);
-
-	return waits(p, earlier, later, &b);
 }
 
 /*

@@ -10,7 +10,6 @@
 #ifndef SG_IO_PLAN_H
 #define SG_IO_PLAN_H
 
-#include <argp.h>
 #include <stdatomic.h>
 
 #include "cmdfile/cmdfile.h"
@@ -35,10 +34,6 @@ struct plan_options {
 };
 
 #define PLAN_DEFAULTS	{ .mode = PLAN_TIME, .speed = 1, .window_ns = 100000000 }
-
-/* Take the value of --mode or --window. Exit with a usage error if there is no such value. */
-void plan_mode_option(struct argp_state *state, const char *arg, struct plan_options *opt);
-void plan_window_option(struct argp_state *state, const char *arg, struct plan_options *opt);
 
 /* What all processes of a replay share. Times are in us from the start of the pass. */
 struct plan_state {
@@ -118,9 +113,6 @@ struct blocks {
 struct blocks plan_blocks(const struct plan *p, const struct command *cmd);
 /* Whether a command has to wait for an earlier one of the same device. */
 bool plan_conflict(const struct blocks *earlier, const struct blocks *later);
-
-/* Whether command @later may not be issued before @earlier, which precedes it, has ended. */
-bool plan_waits(const struct plan *p, size_t earlier, size_t later);
 
 /**
  * plan_hold() - whether a command has to wait for the end of others

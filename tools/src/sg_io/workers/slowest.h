@@ -20,7 +20,7 @@ struct slow {
 
 /**
  * struct slowest - the slowest commands that were added
- * @entries: memory of the caller for @room entries. A heap: entry 0 is the least slow one
+ * @entries: memory of the caller for @room entries; the slowest is the first
  * @nr: how many there are
  * @room: the most
  */
@@ -36,12 +36,10 @@ void slowest_insert(struct slowest *s, const struct slow *new);
 /* Adds a command, if it is one of the slowest so far. */
 static inline void slowest_add(struct slowest *s, const struct slow *new)
 {
-	if (s->nr < s->room || (s->room && new->ns > s->entries[0].ns))
+	if (s->nr < s->room || (s->room && new->ns > s->entries[s->nr - 1].ns))
 		slowest_insert(s, new);
 }
 
 void slowest_merge(struct slowest *into, const struct slowest *from);
-/* Sorts the commands: the slowest comes first. Afterwards none can be added. */
-void slowest_sort(struct slowest *s);
 
 #endif

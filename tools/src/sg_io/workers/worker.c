@@ -28,20 +28,18 @@ static void add_to_log(struct worker *w, const struct request *rq, __u64 now, bo
 		.what = *what, .resid = rq->out.resid, .good = good,
 	};
 
-	log_ring_add(w->log, &entry);
+	log_ring_add(&w->log, &entry);
 }
 
 /* Adds a command to the measurements. */
 static void count(struct worker *w, const struct request *rq, __u64 now, bool good,
 		  const struct outcome_class *what)
 {
-	struct share *share = w->shares ? &w->shares[what->device] : NULL;
+	struct share *share = &w->shares[w->nr_targets > 1 ? what->device : 0];
 
-	hist_add(share ? &share->latency : &w->latency, now - rq->submit_ns);
-	if (share)
-		share->last_ns = now > share->last_ns ? now : share->last_ns;
-	if (!tally_add(&w->tally, rq->cmd, good, what, rq->sequence))
-		w->tally_short = true;
+	hist_add(&share->latency, now - rq->submit_ns);
+	share->last_ns = now > share->last_ns ? now : share->last_ns;
+	tally_add(&w->tally, rq->cmd, good, what, rq->sequence);
 	slowest_add(&w->slowest, &(struct slow){
 		.ns = now - rq->submit_ns, .issued_ns = rq->submit_ns, .cmd = rq->cmd,
 		.device = what->device, .bad = !good,
@@ -51,6 +49,15 @@ static void count(struct worker *w, const struct request *rq, __u64 now, bool go
 	if (!good && w->run->stop_when.errors &&
 	    atomic_fetch_add(&w->run->nr_bad, 1) + 1 == w->run->stop_when.errors)
 		run_stop(w->run, STOP_ERRORS);
+}
+
+/* A request is free; it keeps its command if that has not been issued for the last time. */
+static void release(struct worker *w, struct request *rq)
+{
+	rq->in_flight = false;
+	w->free[w->nr_free++] = rq;
+	w->in_flight--;
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }
 
 /*
@@ -66,10 +73,7 @@ static bool sends_again(struct worker *w, struct request *rq, const struct expec
 		return false;
 	rq->tries++;
 	rq->due_ns = now + e->wait_us * 1000;
-	rq->in_flight = false;
-	w->free[w->nr_free++] = rq;
-	w->in_flight--;
-	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+	release(w, rq);
 	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
 	return true;
 }
@@ -83,7 +87,7 @@ void worker_count(struct worker *w, const struct request *rq, __u64 now)
 
 	good = outcome_judge(rq->cmd, out, expect, rq->buffer, &what);
 	what.device = rq->target - w->run->targets;
-	if (w->log)
+	if (w->log.room)
 		add_to_log(w, rq, now, good, &what);
 	if (now < run_counts_from(w->run))
 		w->uncounted++;
@@ -108,30 +112,19 @@ void worker_done(struct worker *w, struct request *rq)
 	if (w->ended)
 		w->ended(w, rq);
 	rq->cmd = NULL;
-	rq->in_flight = false;
-	w->free[w->nr_free++] = rq;
-	w->in_flight--;
+	release(w, rq);
 	w->full = false;
-	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
-}
-
-/* The request keeps its command; fill() or the lane issues it again. */
-static void refuse(struct worker *w, struct request *rq)
-{
-	rq->in_flight = false;
-	w->free[w->nr_free++] = rq;
-	w->in_flight--;
-	w->full = true;
-	/* @full does not suffice: a later completion in the same reap clears it. */
-	w->refused = true;
-	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
 }
 
 void worker_failed(struct worker *w, struct request *rq, int error)
 {
 	if (error == EAGAIN && w->in_flight > 1) {
-		refuse(w, rq);
+		/* fill() or the lane issues it again. */
+		release(w, rq);
+		w->full = true;
+		/* @full does not suffice: a later completion in the same reap clears it. */
+		w->refused = true;
 		return;
 	}
 	rq->out = (struct outcome){ .error = error };
@@ -187,14 +180,8 @@ bool worker_move(struct worker *w, int cpu)
 static void issue(struct worker *w, struct request *rq)
 {
 	const struct run *run = w->run;
-	__u64 now;
 
-	w->in_flight++;
-	rq->in_flight = true;
-	now = clock_ns();
-	rq->submit_ns = now;
-	atomic_store_explicit(&w->progress_ns, now, memory_order_relaxed);
-	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+	worker_begin(w, rq);
 	if (rq->cmd->cpu != w->cpu && !worker_move(w, rq->cmd->cpu)) {
 		worker_failed(w, rq, errno);
 		return;
@@ -298,14 +285,20 @@ size_t worker_request_bytes(const struct run *run)
 	return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 }
 
-int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr)
+unsigned int worker_targets(const struct run *run)
 {
+	return run->engine->sync ? 1 : run->nr_targets;
+}
+
+int worker_init(struct worker *w, struct run *run, unsigned int nth)
+{
+	unsigned int nr = worker_targets(run);
 	size_t each = worker_request_bytes(run);
 	unsigned int i;
 
 	w->run = run;
 	w->cpu = CPU_ANY;
-	w->targets = first;
+	w->targets = &run->targets[run->engine->sync ? nth % run->nr_targets : 0];
 	w->nr_targets = nr;
 	/* A lane's requests may go to any target. */
 	w->nr_requests = (run->lanes ? 1 : nr) * (run->engine->sync ? 1 : run->depth);
@@ -316,11 +309,6 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 	w->scratch = calloc(w->nr_requests, sizeof(struct request *));
 	if (!w->requests || !w->free || !w->scratch)
 		return -ENOMEM;
-	if (nr > 1 && !w->shares) {
-		w->shares = calloc(nr, sizeof(*w->shares));
-		if (!w->shares)
-			return -ENOMEM;
-	}
 	if (each && w->nr_requests) {
 		w->buffer_bytes = each * w->nr_requests;
 		/* Populated now, so that there are no page faults while commands are in flight. */
@@ -334,7 +322,7 @@ int worker_init(struct worker *w, struct run *run, struct target *first, unsigne
 	for (i = 0; i < w->nr_requests; i++) {
 		w->requests[i].index = i;
 		w->requests[i].place = run->lanes ? i : i / nr;
-		w->requests[i].target = &first[i % nr];
+		w->requests[i].target = &w->targets[i % nr];
 		if (each)
 			w->requests[i].buffer = (char *)w->buffers + i * each;
 		w->free[w->nr_free++] = &w->requests[i];
@@ -354,6 +342,4 @@ void worker_exit(struct worker *w)
 	free(w->requests);
 	free(w->free);
 	free(w->scratch);
-	if (!w->lane)
-		free(w->shares);
 }

@@ -59,6 +59,7 @@ struct run {
 	unsigned int nr_jobs;
 	bool poll;
 	unsigned int slowest;		/* how many of the slowest commands to note */
+	bool logs;			/* the workers log all commands */
 	bool by_device;			/* a target gets the commands with its index in dev */
 	bool writes;			/* some command changes the medium */
 	bool moving;			/* a command may have another LBA each time: request.lba */
@@ -79,7 +80,6 @@ struct run {
 	void *check_arg;
 
 	pthread_barrier_t ready;	/* threads wait here for the start */
-	struct log_ring *logs;		/* by worker; NULL: no log */
 	__u64 start_ns;
 	__u64 stop_at_ns;		/* 0: never */
 	int wake_fd;			/* eventfd: a worker has finished */
@@ -139,13 +139,12 @@ struct worker {
 	void *buffers;
 	size_t buffer_bytes;
 
-	struct share *shares;		/* by target; NULL: @latency has all commands */
-	struct hist latency;		/* empty if there are @shares */
+	/* Their memory follows that of all workers. */
+	struct share *shares;		/* by target */
 	struct tally tally;
-	struct slowest slowest;		/* in memory that follows all workers */
-	bool tally_short;		/* the tally has no entry for some outcomes */
+	struct slowest slowest;
+	struct log_ring log;
 	__u64 uncounted;		/* commands that ended in the warm-up */
-	struct log_ring *log;		/* NULL: no log */
 	__u64 last_ns;			/* when its last command ended */
 
 	/* The monitor reads these. */
@@ -206,16 +205,17 @@ static inline const void *request_data(const struct worker *w, const struct requ
 /* The bytes that a request's buffer needs, rounded up to pages. */
 size_t worker_request_bytes(const struct run *run);
 
-/**
- * worker_init() - allocate requests and buffers; the caller opens the engine
- * @w: zeroed
- * @run: the run
- * @first: the worker's first target
- * @nr: number of the worker's targets
- *
- * Return: 0 or -ENOMEM.
+/*
+ * How many targets each worker has: one if the path is synchronous. The first one has the number
+ * of the worker then, modulo their number.
  */
-int worker_init(struct worker *w, struct run *run, struct target *first, unsigned int nr);
+unsigned int worker_targets(const struct run *run);
+
+/*
+ * Allocates the requests and buffers of the @nth worker; the caller opens the engine. Return: 0 or
+ * -ENOMEM.
+ */
+int worker_init(struct worker *w, struct run *run, unsigned int nth);
 /* A worker's main function, from the start of the run to the worker's end. */
 void worker_work(struct worker *w);
 /*
@@ -223,8 +223,18 @@ void worker_work(struct worker *w);
  * errno and returns false.
  */
 bool worker_move(struct worker *w, int cpu);
-/* Frees the memory of worker_init() and of the engine, but not the tally. */
+/* Frees the memory of worker_init() and of the engine. */
 void worker_exit(struct worker *w);
+
+/* The command of @rq is issued now. */
+static inline void worker_begin(struct worker *w, struct request *rq)
+{
+	rq->submit_ns = clock_ns();
+	rq->in_flight = true;
+	w->in_flight++;
+	atomic_store_explicit(&w->progress_ns, rq->submit_ns, memory_order_relaxed);
+	atomic_store_explicit(&w->busy, w->in_flight, memory_order_relaxed);
+}
 
 /* For engines: the command of @rq has ended, with the outcome rq->out. */
 void worker_done(struct worker *w, struct request *rq);

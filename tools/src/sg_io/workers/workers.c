@@ -15,38 +15,47 @@
 #include "util.h"
 #include "workers.h"
 
-/*
- * The most kinds of failures that a lane counts separately: its process cannot enlarge the shared
- * memory.
- */
-#define LANE_ENTRIES	1024
+/* The most kinds of failures that all workers together count separately, and the least of each. */
+#define KINDS		65536u
+#define KINDS_MIN	256u
 
-/* How many struct share a lane has: its process could not give others to its parent. */
-static unsigned int shares_of(const struct run *run)
+static unsigned int kinds_of(unsigned int nr)
 {
-	return run->nr_targets > 1 ? run->nr_targets : 0;
+	return KINDS / nr > KINDS_MIN ? KINDS / nr : KINDS_MIN;
 }
 
-/*
- * The size of all workers, and of what follows them: their slowest commands, and the entries of the
- * lanes' tallies, and their shares.
- */
+/* The bytes of what each worker has behind all workers: its process could not allocate it. */
+static size_t more_bytes(const struct run *run, unsigned int nr)
+{
+	return worker_targets(run) * sizeof(struct share) + run->slowest * sizeof(struct slow) +
+		kinds_of(nr) * sizeof(struct tally_entry) +
+		(run->logs ? log_ring_room(nr) * sizeof(struct log_entry) : 0);
+}
+
 static size_t bytes_of(const struct run *run, unsigned int nr)
 {
-	return nr * (sizeof(struct worker) + run->slowest * sizeof(struct slow) +
-		     (run_forks(run) ? LANE_ENTRIES * sizeof(struct tally_entry) +
-		      shares_of(run) * sizeof(struct share) : 0));
+	return nr * (sizeof(struct worker) + more_bytes(run, nr));
 }
 
-static void lend_slowest(const struct run *run, struct worker *workers, unsigned int nr)
+struct worker *workers_new(const struct run *run, unsigned int nr)
 {
-	struct slow *entries = (struct slow *)&workers[nr];
-	unsigned int i;
+	struct worker *workers = shared_alloc(bytes_of(run, nr)), *w;
+	char *more;
 
-	for (i = 0; i < nr; i++) {
-		workers[i].slowest.entries = entries + i * run->slowest;
-		workers[i].slowest.room = run->slowest;
+	if (!workers)
+		warnx("no memory");
+	for (w = workers; w && w < workers + nr; w++) {
+		more = (char *)(workers + nr) + (w - workers) * more_bytes(run, nr);
+		w->shares = (struct share *)more;
+		w->slowest.entries = (struct slow *)(w->shares + worker_targets(run));
+		w->slowest.room = run->slowest;
+		w->tally.entries = (struct tally_entry *)(w->slowest.entries + run->slowest);
+		w->tally.room = kinds_of(nr);
+		w->log.entries = (struct log_entry *)(w->tally.entries + w->tally.room);
+		w->log.room = run->logs ? log_ring_room(nr) : 0;
+		w->log.wake_fd = run->wake_fd;
 	}
+	return workers;
 }
 
 static int open_node(const struct worker *w, const struct device *dev)
@@ -92,17 +101,10 @@ int worker_open(struct worker *w)
 
 static int init_worker(struct run *run, struct worker *w, unsigned int nth)
 {
-	int ret;
-
-	if (run->engine->sync)
-		ret = worker_init(w, run, &run->targets[nth % run->nr_targets], 1);
-	else
-		ret = worker_init(w, run, run->targets, run->nr_targets);
-	if (ret) {
-		warnx("no memory for the commands in flight");
-		return -1;
-	}
-	return worker_open(w);
+	if (!worker_init(w, run, nth))
+		return worker_open(w);
+	warnx("no memory for the commands in flight");
+	return -1;
 }
 
 static void *thread_main(void *arg)
@@ -126,11 +128,9 @@ static int start_threads(struct run *run, struct worker *workers, unsigned int n
 	unsigned int i;
 	int ret;
 
-	for (i = 0; i < nr; i++) {
+	for (i = 0; i < nr; i++)
 		if (init_worker(run, &workers[i], i))
 			return -1;
-		workers[i].log = run->logs ? &run->logs[i] : NULL;
-	}
 	pthread_barrier_init(&run->ready, NULL, nr + 1);
 	for (i = 0; i < nr; i++) {
 		ret = pthread_create(&workers[i].thread, NULL, thread_main, &workers[i]);
@@ -174,8 +174,7 @@ static _Noreturn void process_main(struct run *run, struct worker *w, unsigned i
 		_exit(EXIT_DEVICE);
 	touch(w, sizeof(*w));
 	touch(w->lane, sizeof(*w->lane));
-	if (w->shares)
-		touch(w->shares, run->nr_targets * sizeof(*w->shares));
+	touch(w->shares, run->nr_targets * sizeof(*w->shares));
 	if (run->slowest)
 		touch(w->slowest.entries, run->slowest * sizeof(struct slow));
 	if (write(ready, &byte, 1) != 1)
@@ -186,13 +185,6 @@ static _Noreturn void process_main(struct run *run, struct worker *w, unsigned i
 		worker_work(w);
 	worker_exit(w);
 	_exit(0);
-}
-
-static void wait_for(struct worker *w, int *status)
-{
-	while (waitpid(w->pid, status, 0) < 0 && errno == EINTR)
-		;
-	w->pid = 0;
 }
 
 static int start_process(struct run *run, struct worker *w, unsigned int nth, const int *go)
@@ -225,7 +217,8 @@ static int start_process(struct run *run, struct worker *w, unsigned int nth, co
 	if (got == 1)
 		return 0;
 	/* The process has printed the reason, unless it was killed. */
-	wait_for(w, &status);
+	status = wait_for_process(w->pid);
+	w->pid = 0;
 	if (WIFSIGNALED(status))
 		warnx("cpu=%d: its process was ended by signal %d", w->lane->cpu,
 		      WTERMSIG(status));
@@ -234,9 +227,6 @@ static int start_process(struct run *run, struct worker *w, unsigned int nth, co
 
 static int start_processes(struct run *run, struct worker *workers, unsigned int nr)
 {
-	struct slow *slowest = (struct slow *)&workers[nr];
-	struct tally_entry *entries = (struct tally_entry *)(slowest + nr * run->slowest);
-	struct share *shares = (struct share *)(entries + nr * LANE_ENTRIES);
 	int go[2], ret = 0;
 	unsigned int i;
 	char byte = 0;
@@ -248,10 +238,6 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 	run->work = lane_work;
 	for (i = 0; i < nr && !ret; i++) {
 		workers[i].lane = &run->lanes[i];
-		workers[i].log = run->logs ? &run->logs[i] : NULL;
-		tally_lend(&workers[i].tally, entries + i * LANE_ENTRIES, LANE_ENTRIES);
-		if (shares_of(run))
-			workers[i].shares = shares + i * shares_of(run);
 		ret = start_process(run, &workers[i], i, go);
 	}
 	if (!ret)
@@ -266,14 +252,14 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 
 void workers_join(const struct run *run, struct worker *workers, unsigned int nr)
 {
-	unsigned int i;
-	int status;
+	struct worker *w;
 
-	for (i = 0; i < nr; i++) {
+	for (w = workers; w < workers + nr; w++) {
 		if (!run_forks(run))
-			pthread_join(workers[i].thread, NULL);
-		else if (workers[i].pid)
-			wait_for(&workers[i], &status);
+			pthread_join(w->thread, NULL);
+		else if (w->pid)
+			wait_for_process(w->pid);
+		w->pid = 0;
 	}
 }
 
@@ -281,25 +267,22 @@ void workers_end(const struct run *run, struct worker *workers, unsigned int nr)
 {
 	unsigned int i;
 
-	for (i = 0; i < nr; i++) {
-		/* A process has closed its files and freed its memory itself. */
-		if (workers[i].run && !run_forks(run))
+	if (!workers)
+		return;
+	/* A process has closed its files and freed its memory itself. */
+	for (i = 0; !run_forks(run) && i < nr; i++)
+		if (workers[i].run)
 			worker_exit(&workers[i]);
-		tally_free(&workers[i].tally);
-	}
 	shared_free(workers, bytes_of(run, nr));
 }
 
 struct worker *workers_start(struct run *run, unsigned int nr)
 {
-	struct worker *workers = shared_alloc(bytes_of(run, nr));
+	struct worker *workers = workers_new(run, nr);
 	int ret;
 
-	if (!workers) {
-		warnx("no memory");
+	if (!workers)
 		return NULL;
-	}
-	lend_slowest(run, workers, nr);
 	ret = run_forks(run) ? start_processes(run, workers, nr) : start_threads(run, workers, nr);
 	if (!ret)
 		return workers;

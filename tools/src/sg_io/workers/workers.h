@@ -11,6 +11,9 @@
 
 #include "worker.h"
 
+/* The memory of workers that are not started. Return: for workers_end(); NULL after one message. */
+struct worker *workers_new(const struct run *run, unsigned int nr);
+
 /**
  * workers_start() - create all workers of a run, and start them together
  * @run: prepared; if it is a replay, the run and its lanes are in shared memory
@@ -32,7 +35,7 @@ bool worker_lost(struct worker *w);
 
 /* Waits until all workers have ended. Call it only when every worker has finished or is lost. */
 void workers_join(const struct run *run, struct worker *workers, unsigned int nr);
-/* Frees the workers. */
+/* Frees the workers; @workers may be NULL. */
 void workers_end(const struct run *run, struct worker *workers, unsigned int nr);
 
 #endif
