@@ -11,22 +11,24 @@
 
 /* Direction, size rule, LBA field and length field of common formats. */
 #define NODATA		.dir = DIR_NONE, .size = SIZE_ZERO
-#define ALLOC(at, n)	.dir = DIR_IN, .size = SIZE_BYTES, .len_at = (at), .len_len = (n)
+#define ANSWER(at, n)	.dir = DIR_IN, .size = SIZE_BYTES, .len_at = (at), .len_len = (n)
+#define ALLOC(at, n)	ANSWER(at, n), .flags = CDB_SAFE
 #define PARAMS(at, n)	.dir = DIR_OUT, .size = SIZE_BYTES, .len_at = (at), .len_len = (n)
 #define AT_6		.lba_at = 1, .lba_len = 3, .len_at = 4, .len_len = 1
 #define AT_10		.lba_at = 2, .lba_len = 4, .len_at = 7, .len_len = 2
 #define AT_12		.lba_at = 2, .lba_len = 4, .len_at = 6, .len_len = 4
 #define AT_16		.lba_at = 2, .lba_len = 8, .len_at = 10, .len_len = 4
 #define AT_32		.lba_at = 12, .lba_len = 8, .len_at = 28, .len_len = 4
-#define READ		.dir = DIR_IN, .size = SIZE_BLOCKS, .flags = CDB_READ
+#define READ		.dir = DIR_IN, .size = SIZE_BLOCKS, .flags = CDB_READ | CDB_SAFE
 #define WRITE		.dir = DIR_OUT, .size = SIZE_BLOCKS, .flags = CDB_WRITE
-#define VERIFY		.dir = DIR_OUT, .size = SIZE_BLOCKS, .flags = CDB_BYTCHK
+#define VERIFY		.dir = DIR_OUT, .size = SIZE_BLOCKS, .flags = CDB_BYTCHK | CDB_SAFE
 #define WRITE_VERIFY	.dir = DIR_OUT, .size = SIZE_BLOCKS
 #define WRITE_SAME	.dir = DIR_OUT, .size = SIZE_BLOCK
 #define MAY_NDOB	.flags = CDB_NDOB
+#define SAFE		.flags = CDB_SAFE
 
 static const struct cdb_op ops[] = {
-	{ "tur", "TEST UNIT READY", 0x00, 6, NO_SA, NODATA },
+	{ "tur", "TEST UNIT READY", 0x00, 6, NO_SA, NODATA, SAFE },
 	{ NULL, "REZERO UNIT", 0x01, 6, NO_SA, NODATA },
 	{ "reqsense", "REQUEST SENSE", 0x03, 6, NO_SA, ALLOC(4, 1), .bytes = 252 },
 	{ "read6", "READ(6)", 0x08, 6, NO_SA, READ, AT_6 },
@@ -41,13 +43,13 @@ static const struct cdb_op ops[] = {
 	{ NULL, "SEND DIAGNOSTIC", 0x1d, 6, NO_SA, PARAMS(3, 2) },
 	{ NULL, "PREVENT ALLOW MEDIUM REMOVAL", 0x1e, 6, NO_SA, NODATA },
 	{ "readcap10", "READ CAPACITY(10)", 0x25, 10, NO_SA,
-	  .dir = DIR_IN, .size = SIZE_FIXED, .bytes = 8 },
+	  .dir = DIR_IN, .size = SIZE_FIXED, .bytes = 8, SAFE },
 	{ "read10", "READ(10)", 0x28, 10, NO_SA, READ, AT_10 },
 	{ "write10", "WRITE(10)", 0x2a, 10, NO_SA, WRITE, AT_10 },
 	{ NULL, "WRITE AND VERIFY(10)", 0x2e, 10, NO_SA, WRITE_VERIFY, AT_10 },
 	{ "verify10", "VERIFY(10)", 0x2f, 10, NO_SA, VERIFY, AT_10 },
-	{ NULL, "PRE-FETCH(10)", 0x34, 10, NO_SA, NODATA, AT_10 },
-	{ "sync10", "SYNCHRONIZE CACHE(10)", 0x35, 10, NO_SA, NODATA, AT_10 },
+	{ NULL, "PRE-FETCH(10)", 0x34, 10, NO_SA, NODATA, AT_10, SAFE },
+	{ "sync10", "SYNCHRONIZE CACHE(10)", 0x35, 10, NO_SA, NODATA, AT_10, SAFE },
 	{ NULL, "READ DEFECT DATA(10)", 0x37, 10, NO_SA, ALLOC(7, 2) },
 	{ NULL, "WRITE BUFFER", 0x3b, 10, NO_SA, PARAMS(6, 3) },
 	{ NULL, "READ BUFFER(10)", 0x3c, 10, NO_SA, ALLOC(6, 3) },
@@ -74,17 +76,17 @@ static const struct cdb_op ops[] = {
 	{ NULL, "ORWRITE(16)", 0x8b, 16, NO_SA, .dir = DIR_OUT, .size = SIZE_BLOCKS, AT_16 },
 	{ NULL, "WRITE AND VERIFY(16)", 0x8e, 16, NO_SA, WRITE_VERIFY, AT_16 },
 	{ "verify16", "VERIFY(16)", 0x8f, 16, NO_SA, VERIFY, AT_16 },
-	{ NULL, "PRE-FETCH(16)", 0x90, 16, NO_SA, NODATA, AT_16 },
-	{ "sync16", "SYNCHRONIZE CACHE(16)", 0x91, 16, NO_SA, NODATA, AT_16 },
+	{ NULL, "PRE-FETCH(16)", 0x90, 16, NO_SA, NODATA, AT_16, SAFE },
+	{ "sync16", "SYNCHRONIZE CACHE(16)", 0x91, 16, NO_SA, NODATA, AT_16, SAFE },
 	{ "writesame16", "WRITE SAME(16)", 0x93, 16, NO_SA, WRITE_SAME, AT_16, MAY_NDOB },
 	{ NULL, "WRITE ATOMIC(16)", 0x9c, 16, NO_SA,
 	  .dir = DIR_OUT, .size = SIZE_BLOCKS,
 	  .lba_at = 2, .lba_len = 8, .len_at = 12, .len_len = 2 },
 	{ "readcap16", "READ CAPACITY(16)", 0x9e, 16, 0x10, ALLOC(10, 4), .bytes = 32 },
-	{ NULL, "SERVICE ACTION IN(16)", 0x9e, 16, NO_SA, ALLOC(10, 4) },
+	{ NULL, "SERVICE ACTION IN(16)", 0x9e, 16, NO_SA, ANSWER(10, 4) },
 	{ NULL, "FORMAT WITH PRESET", 0x38, 10, NO_SA, NODATA },
 	{ "reportluns", "REPORT LUNS", 0xa0, 12, NO_SA, ALLOC(6, 4), .bytes = 4096 },
-	{ NULL, "MAINTENANCE IN", 0xa3, 12, NO_SA, ALLOC(6, 4) },
+	{ NULL, "MAINTENANCE IN", 0xa3, 12, NO_SA, ANSWER(6, 4) },
 	{ NULL, "MAINTENANCE OUT", 0xa4, 12, NO_SA, PARAMS(6, 4) },
 	{ "read12", "READ(12)", 0xa8, 12, NO_SA, READ, AT_12 },
 	{ "write12", "WRITE(12)", 0xaa, 12, NO_SA, WRITE, AT_12 },
@@ -92,45 +94,20 @@ static const struct cdb_op ops[] = {
 	{ "verify12", "VERIFY(12)", 0xaf, 12, NO_SA, VERIFY, AT_12 },
 };
 
-/* Commands that change neither the medium nor what other users of the disk depend on. */
+/* More that is CDB_SAFE, of opcodes whose data is not checked. */
 static const struct {
 	__u8 opcode;
 	__s32 sa;
 } harmless[] = {
-	{ 0x00, NO_SA },	/* TEST UNIT READY */
-	{ 0x03, NO_SA },	/* REQUEST SENSE */
-	{ 0x08, NO_SA },	/* READ(6) */
-	{ 0x12, NO_SA },	/* INQUIRY */
-	{ 0x1a, NO_SA },	/* MODE SENSE(6) */
-	{ 0x1c, NO_SA },	/* RECEIVE DIAGNOSTIC RESULTS */
-	{ 0x25, NO_SA },	/* READ CAPACITY(10) */
-	{ 0x28, NO_SA },	/* READ(10) */
-	{ 0x2f, NO_SA },	/* VERIFY(10) */
-	{ 0x34, NO_SA },	/* PRE-FETCH(10) */
-	{ 0x35, NO_SA },	/* SYNCHRONIZE CACHE(10) */
-	{ 0x37, NO_SA },	/* READ DEFECT DATA(10) */
-	{ 0x3c, NO_SA },	/* READ BUFFER(10) */
 	{ 0x3e, NO_SA },	/* READ LONG(10) */
-	{ 0x4d, NO_SA },	/* LOG SENSE */
-	{ 0x5a, NO_SA },	/* MODE SENSE(10) */
-	{ 0x5e, NO_SA },	/* PERSISTENT RESERVE IN */
-	{ 0x7f, 0x0009 },	/* READ(32) */
-	{ 0x7f, 0x000a },	/* VERIFY(32) */
 	{ 0x7f, 0x0012 },	/* GET LBA STATUS(32) */
-	{ 0x84, NO_SA },	/* RECEIVE COPY RESULTS */
-	{ 0x88, NO_SA },	/* READ(16) */
 	{ 0x8c, NO_SA },	/* READ ATTRIBUTE */
-	{ 0x8f, NO_SA },	/* VERIFY(16) */
-	{ 0x90, NO_SA },	/* PRE-FETCH(16) */
-	{ 0x91, NO_SA },	/* SYNCHRONIZE CACHE(16) */
 	{ 0x95, NO_SA },	/* ZBC IN: REPORT ZONES and others */
-	{ 0x9e, 0x10 },		/* READ CAPACITY(16) */
 	{ 0x9e, 0x11 },		/* READ LONG(16) */
 	{ 0x9e, 0x12 },		/* GET LBA STATUS(16) */
 	{ 0x9e, 0x13 },		/* REPORT REFERRALS */
 	{ 0x9e, 0x16 },		/* GET STREAM STATUS */
 	{ 0x9e, 0x17 },		/* GET PHYSICAL ELEMENT STATUS */
-	{ 0xa0, NO_SA },	/* REPORT LUNS */
 	{ 0xa2, NO_SA },	/* SECURITY PROTOCOL IN */
 	{ 0xa3, 0x05 },		/* REPORT IDENTIFYING INFORMATION */
 	{ 0xa3, 0x0a },		/* REPORT TARGET PORT GROUPS */
@@ -139,8 +116,6 @@ static const struct {
 	{ 0xa3, 0x0d },		/* REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS */
 	{ 0xa3, 0x0e },		/* REPORT PRIORITY */
 	{ 0xa3, 0x0f },		/* REPORT TIMESTAMP */
-	{ 0xa8, NO_SA },	/* READ(12) */
-	{ 0xaf, NO_SA },	/* VERIFY(12) */
 	{ 0xb7, NO_SA },	/* READ DEFECT DATA(12) */
 };
 
@@ -193,17 +168,22 @@ static void __attribute__((constructor)) index_ops(void)
 		first_op[ops[i].opcode] = i + 1;
 }
 
-const struct cdb_op *cdb_find(const __u8 *cdb, unsigned int len)
+static const struct cdb_op *find_op(const __u8 *cdb, unsigned int len)
 {
 	unsigned int i = first_op[cdb[0]] - 1u;
 
-	if (only_common && !memchr(common_opcodes, cdb[0], sizeof(common_opcodes)))
-		return NULL;
 	for (; i < ARRAY_SIZE(ops) && ops[i].opcode == cdb[0]; i++)
 		if (ops[i].len == len &&
 		    (ops[i].sa == NO_SA || ops[i].sa == service_action(cdb)))
 			return &ops[i];
 	return NULL;
+}
+
+const struct cdb_op *cdb_find(const __u8 *cdb, unsigned int len)
+{
+	if (only_common && !memchr(common_opcodes, cdb[0], sizeof(common_opcodes)))
+		return NULL;
+	return find_op(cdb, len);
 }
 
 const struct cdb_op *cdb_find_gen(const char *name)
@@ -403,16 +383,16 @@ bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 
 bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir)
 {
-	const struct cdb_op *op = cdb_find(cdb, len);
+	const struct cdb_op *op = find_op(cdb, len);
+	bool safe = op && (op->flags & CDB_SAFE);
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(harmless); i++)
-		if (harmless[i].opcode == cdb[0] &&
-		    (harmless[i].sa == NO_SA || harmless[i].sa == service_action(cdb)))
-			break;
+	for (i = 0; i < ARRAY_SIZE(harmless) && !safe; i++)
+		safe = harmless[i].opcode == cdb[0] &&
+			(harmless[i].sa == NO_SA || harmless[i].sa == service_action(cdb));
 	/* The data-out of VERIFY is only compared. */
-	return i == ARRAY_SIZE(harmless) ||
-		(dir == DIR_OUT && !(op && (op->flags & CDB_BYTCHK)));
+	return !safe ||
+		(dir == DIR_OUT && (only_common || !op || !(op->flags & CDB_BYTCHK)));
 }
 
 static void put_field(__u8 *cdb, unsigned int at, unsigned int len, __u64 val)

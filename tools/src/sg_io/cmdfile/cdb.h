@@ -31,6 +31,8 @@ enum cdb_flag {
 	CDB_WRITE	= 1 << 1,	/* plain WRITE, which block I/O can also do */
 	CDB_BYTCHK	= 1 << 2,	/* VERIFY: data-out only if BYTCHK is set */
 	CDB_NDOB	= 1 << 3,	/* WRITE SAME: no data-out if the NDOB bit is set */
+	/* Changes neither the medium nor what other users of the disk depend on. */
+	CDB_SAFE	= 1 << 4,
 };
 
 /**

@@ -20,28 +20,44 @@
 #define SPACE		" \t\r\n\v\f"
 #define AT_US_MAX	(1000000ULL * 86400 * 365)
 #define TOOK_NS_MAX	(1000000ULL * 0x7fffffff)	/* see cmdfile_took() */
+#define FIRST_ROOM	1024	/* for commands; it doubles */
 #define LONG_CDBS	128	/* allocated at a time */
 
 #define WHY_BYTES	512
 
+/* The keys of a line, in the order of @keys below. */
+enum key {
+	KEY_DATA, KEY_PATTERN, KEY_TIMEOUT, KEY_AT, KEY_CPU, KEY_DEV, KEY_TOOK, KEY_EXPECT,
+	KEY_SENSE, KEY_RESID, KEY_REPEAT, KEY_UNTIL, KEY_WAIT,
+};
+
 /* State of parsing one line. */
 struct line {
 	char *rest;
-	bool has_source;
-	bool has_timeout;
-	bool has_at;
-	bool has_cpu;
-	bool has_took;
+	unsigned int seen;	/* keys, as bits */
 	__u8 cdb[CDB_MAX];
+	__u64 timeout_ms;
+	__u64 cpu;
+	__u64 at_us;
+	__u64 took_ns;
 	struct expect expect;
 	const char *dev;
-	__u64 took_ns;
 	struct data_spec spec;
 	struct command *cmd;
 	char why[WHY_BYTES];
 };
 
 #define fail(l, ...) (snprintf((l)->why, WHY_BYTES, __VA_ARGS__), false)
+
+static bool has(const struct line *l, enum key key)
+{
+	return l->seen & 1u << key;
+}
+
+static bool has_source(const struct line *l)
+{
+	return has(l, KEY_DATA) || has(l, KEY_PATTERN);
+}
 
 static char *next_token(struct line *l)
 {
@@ -111,14 +127,13 @@ static bool parse_cdb(struct line *l, const char *word)
 
 static bool parse_dir(struct line *l, const char *word)
 {
-	static const enum cdb_dir dirs[] = { DIR_IN, DIR_OUT, DIR_NONE };
-	unsigned int i;
+	enum cdb_dir dir;
 
 	if (!word)
 		return fail(l, "direction missing: in, out or none");
-	for (i = 0; i < 3; i++) {
-		if (!strcmp(word, cdb_dir_name(dirs[i]))) {
-			l->cmd->dir = dirs[i];
+	for (dir = DIR_NONE; dir <= DIR_OUT; dir++) {
+		if (!strcmp(word, cdb_dir_name(dir))) {
+			l->cmd->dir = dir;
 			return true;
 		}
 	}
@@ -149,99 +164,129 @@ static bool parse_bytes(struct line *l, const char *word)
 	return true;
 }
 
-static bool parse_source(struct line *l, const char *key, char *value)
+static bool take_pattern(struct line *l, char *value)
 {
-	struct data_spec *spec = &l->spec;
-	char *at;
-
-	if (l->has_source)
-		return fail(l, "more than one data= or pattern=");
-	l->has_source = true;
-	if (l->cmd->dir == DIR_NONE)
-		return fail(l, "%s= needs data, but the direction is none", key);
-	if (!strcmp(key, "pattern") && !pattern_parse(value, &spec->pattern, l->why, WHY_BYTES))
+	if (!pattern_parse(value, &l->spec.pattern, l->why, WHY_BYTES))
 		return false;
-	if (l->cmd->dir == DIR_IN && spec->pattern.kind == PATTERN_TAG)
+	if (l->cmd->dir == DIR_IN && l->spec.pattern.kind == PATTERN_TAG)
 		return fail(l, "pattern=tag: has the line that wrote a block, which a line that "
 			    "reads it is not; sg_io verify knows it");
-	if (!strcmp(key, "pattern"))
-		return true;
+	return true;
+}
 
-	at = strrchr(value, '@');
+static bool take_data(struct line *l, char *value)
+{
+	char *at = strrchr(value, '@');
+
 	if (!at)
 		return fail(l, "data=%.80s has no @OFFSET", value);
 	*at++ = '\0';
 	if (!*value)
 		return fail(l, "data= has no file name before the @");
-	if (num_parse_size(at, 0, INT64_MAX, &spec->offset))
+	if (num_parse_size(at, 0, INT64_MAX, &l->spec.offset))
 		return fail(l, "data=FILE@OFFSET: '%.40s' is no offset in bytes", at);
-	spec->file = value;
+	l->spec.file = value;
 	return true;
 }
 
-static bool parse_number(struct line *l, const char *key, const char *value,
-			 bool *seen, __u64 min, __u64 max, __u64 *out)
+static bool take_dev(struct line *l, char *value)
 {
-	if (*seen)
-		return fail(l, "%s= given twice", key);
-	*seen = true;
-	if (num_parse(value, min, max, out))
-		return fail(l, "%s='%.40s' is no number from %llu to %llu", key, value, min, max);
-	return true;
-}
-
-static bool parse_dev(struct line *l, const char *value)
-{
-	if (l->dev)
-		return fail(l, "dev= given twice");
-	if (!*value || strlen(value) > FILE_DEVICE_NAME)
-		return fail(l, "dev= needs a name of 1 to %d characters", FILE_DEVICE_NAME);
 	l->dev = value;
-	return true;
+	if (*value && strlen(value) <= FILE_DEVICE_NAME)
+		return true;
+	return fail(l, "dev= needs a name of 1 to %d characters", FILE_DEVICE_NAME);
 }
+
+static bool take_took(struct line *l, char *value)
+{
+	if (!num_parse_decimal(value, 1000, &l->took_ns) && l->took_ns <= TOOK_NS_MAX)
+		return true;
+	return fail(l, "took='%.40s' is no time in microseconds", value);
+}
+
+static bool take_expect(struct line *l, char *value)
+{
+	static const char * const names[] = {
+		[EXPECT_GOOD] = "good", [EXPECT_CHECK] = "check", [EXPECT_ANY] = "any",
+	};
+	struct expect *e = &l->expect;
+
+	for (e->status = EXPECT_GOOD; e->status <= EXPECT_ANY; e->status++)
+		if (!strcmp(value, names[e->status]))
+			return true;
+	return fail(l, "expect='%.40s' is not good, check or any", value);
+}
+
+static bool take_sense(struct line *l, char *value)
+{
+	struct expect *e = &l->expect;
+	int end = 0;
+
+	e->has_sense = true;
+	if (!value[strspn(value, "0123456789abcdefABCDEF/")] &&
+	    sscanf(value, "%1hhx/%2hhx/%2hhx%n", &e->key, &e->asc, &e->ascq, &end) == 3 &&
+	    !value[end])
+		return true;
+	return fail(l, "sense='%.40s' is not KEY/ASC/ASCQ in hex, as 5/24/00", value);
+}
+
+static bool take_until(struct line *l, char *value)
+{
+	l->expect.until_good = true;
+	return !strcmp(value, "good") || fail(l, "until='%.40s' is not good", value);
+}
+
+#define NUMBER(field, low, high)	\
+	.at = offsetof(struct line, field), .min = (low), .max = (high)
+
+static const struct {
+	const char *name;
+	bool (*take)(struct line *l, char *value);	/* NULL: a number, as follows */
+	size_t at;	/* of a __u64 in struct line */
+	__u64 min;
+	__u64 max;
+} keys[] = {
+	[KEY_DATA] = { "data", take_data },
+	[KEY_PATTERN] = { "pattern", take_pattern },
+	[KEY_TIMEOUT] = { "timeout", NUMBER(timeout_ms, 1, TIMEOUT_MS_MAX) },
+	[KEY_AT] = { "at", NUMBER(at_us, 0, AT_US_MAX) },
+	[KEY_CPU] = { "cpu", NUMBER(cpu, 0, CPU_SETSIZE - 1) },
+	[KEY_DEV] = { "dev", take_dev },
+	[KEY_TOOK] = { "took", take_took },
+	[KEY_EXPECT] = { "expect", take_expect },
+	[KEY_SENSE] = { "sense", take_sense },
+	[KEY_RESID] = { "resid", NUMBER(expect.resid, 0, 0x7fffffff) },
+	[KEY_REPEAT] = { "repeat", NUMBER(expect.tries, 1, REPEAT_MAX) },
+	[KEY_UNTIL] = { "until", take_until },
+	[KEY_WAIT] = { "wait", NUMBER(expect.wait_us, 1, WAIT_US_MAX) },
+};
 
 static bool parse_option(struct line *l, char *word)
 {
 	char *value = strchr(word, '=');
-	__u64 n = 0;
+	enum key key;
 
 	if (!value)
 		return fail(l, "'%.40s' is not of the form KEY=VALUE", word);
 	*value++ = '\0';
-	if (!strcmp(word, "data") || !strcmp(word, "pattern"))
-		return parse_source(l, word, value);
-	if (!strcmp(word, "timeout")) {
-		if (!parse_number(l, word, value, &l->has_timeout, 1, TIMEOUT_MS_MAX, &n))
-			return false;
-		l->cmd->timeout_ms = n;
+	for (key = 0; key < ARRAY_SIZE(keys) && strcmp(word, keys[key].name); key++)
+		;
+	if (key == ARRAY_SIZE(keys))
+		return fail(l, "unknown key '%.40s': data, pattern, timeout, at, cpu, dev, took, "
+			    "expect, sense, resid, repeat, until, wait are known", word);
+	if (key <= KEY_PATTERN && has_source(l))
+		return fail(l, "more than one data= or pattern=");
+	if (key <= KEY_PATTERN && l->cmd->dir == DIR_NONE)
+		return fail(l, "%s= needs data, but the direction is none", word);
+	if (has(l, key))
+		return fail(l, "%s= given twice", word);
+	l->seen |= 1u << key;
+	if (keys[key].take)
+		return keys[key].take(l, value);
+	if (!num_parse(value, keys[key].min, keys[key].max, (__u64 *)((char *)l + keys[key].at)))
 		return true;
-	}
-	if (!strcmp(word, "at"))
-		return parse_number(l, word, value, &l->has_at, 0, AT_US_MAX, &l->cmd->at_us);
-	if (!strcmp(word, "cpu")) {
-		if (!parse_number(l, word, value, &l->has_cpu, 0, CPU_SETSIZE - 1, &n))
-			return false;
-		l->cmd->cpu = n;
-		return true;
-	}
-	if (!strcmp(word, "dev"))
-		return parse_dev(l, value);
-	if (!strcmp(word, "took")) {
-		if (l->has_took)
-			return fail(l, "took= given twice");
-		l->has_took = true;
-		if (num_parse_decimal(value, 1000, &l->took_ns) || l->took_ns > TOOK_NS_MAX)
-			return fail(l, "took='%.40s' is no time in microseconds", value);
-		return true;
-	}
-	switch (expect_parse(&l->expect, word, value, l->why, WHY_BYTES)) {
-	case 1:
-		return true;
-	case -1:
-		return false;
-	}
-	return fail(l, "unknown key '%.40s': data, pattern, timeout, at, cpu, dev, took, "
-		    EXPECT_KEYS " are known", word);
+	return fail(l, "%s='%.40s' is no number from %llu to %llu", word, value, keys[key].min,
+		    keys[key].max);
 }
 
 static bool build_data(struct line *l, bool make_later, struct dataset *ds)
@@ -252,7 +297,7 @@ static bool build_data(struct line *l, bool make_later, struct dataset *ds)
 	const void *data;
 
 	/* Data-in without data= or pattern= may be any. */
-	if (cmd->dir == DIR_NONE || (cmd->dir == DIR_IN && !l->has_source))
+	if (cmd->dir == DIR_NONE || (cmd->dir == DIR_IN && !has_source(l)))
 		return true;
 	spec->bytes = cmd->bytes;
 	if (op && op->lba_len) {
@@ -302,7 +347,11 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt)
 	while ((word = next_token(l)))
 		if (!parse_option(l, word))
 			return false;
-	return expect_finish(&l->expect, cmd->bytes, cmd->dir == DIR_IN && l->has_source, l->why,
+	cmd->timeout_ms = has(l, KEY_TIMEOUT) ? l->timeout_ms : TIMEOUT_MS_DEFAULT;
+	cmd->cpu = has(l, KEY_CPU) ? (int)l->cpu : CPU_ANY;
+	cmd->at_us = l->at_us;
+	l->expect.has_resid = has(l, KEY_RESID);
+	return expect_finish(&l->expect, cmd->bytes, cmd->dir == DIR_IN && has_source(l), l->why,
 			     WHY_BYTES);
 }
 
@@ -333,32 +382,26 @@ static bool set_cdb(struct line *l, struct cmdfile *file)
 	return true;
 }
 
+/* Makes the array at @array, if it is there, larger. */
+static bool grow(void *array, size_t size, size_t room)
+{
+	void *old, *bigger;
+
+	memcpy(&old, array, sizeof(old));
+	bigger = old ? reallocarray(old, room, size) : NULL;
+	if (bigger)
+		memcpy(array, &bigger, sizeof(bigger));
+	return bigger || !old;
+}
+
 static bool make_room(struct cmdfile *file, size_t *room)
 {
-	struct command *bigger;
-	struct expect *expects;
-	__u32 *took;
-
 	if (file->nr < *room)
 		return true;
-	*room = *room ? *room * 2 : 1024;
-	bigger = realloc(file->cmds, *room * sizeof(*bigger));
-	if (!bigger)
-		return false;
-	file->cmds = bigger;
-	if (file->took) {
-		took = realloc(file->took, *room * sizeof(*took));
-		if (!took)
-			return false;
-		file->took = took;
-	}
-	if (file->expects) {
-		expects = realloc(file->expects, *room * sizeof(*expects));
-		if (!expects)
-			return false;
-		file->expects = expects;
-	}
-	return true;
+	*room *= 2;
+	return grow(&file->cmds, sizeof(*file->cmds), *room) &&
+		grow(&file->took, sizeof(*file->took), *room) &&
+		grow(&file->expects, sizeof(*file->expects), *room);
 }
 
 /* Sets the device of a command. Either all lines of a file have dev=, or none has. */
@@ -413,7 +456,7 @@ static __u32 pack_took(__u64 ns)
 /* The array of took= begins with the first line that has it; those before have 0. */
 static bool set_took(struct line *l, struct cmdfile *file, size_t room)
 {
-	if (!file->took && !l->has_took)
+	if (!file->took && !has(l, KEY_TOOK))
 		return true;
 	if (!file->took)
 		file->took = calloc(room, sizeof(*file->took));
@@ -559,16 +602,6 @@ static bool sort_by_time(struct cmdfile *file)
 	return file->cmds && (file->took || !takes) && (file->expects || !expects);
 }
 
-/* What is left to do for a line's command after it was mapped. */
-static bool finish_line(struct line *l, const struct cmdfile_options *opt, struct times *times,
-			struct cmdfile *file, size_t room)
-{
-	if (opt->by_time && !check_time(times, l))
-		return false;
-	return build_data(l, opt->make_later, file->data) && set_took(l, file, room) &&
-		set_expect(l, file, room);
-}
-
 /* A recording does not have the ends of what was in flight when it ended. */
 static bool end_all(struct cmdfile *file, const char *needs)
 {
@@ -595,6 +628,42 @@ static bool end_all(struct cmdfile *file, const char *needs)
 	return true;
 }
 
+/*
+ * Adds the command of a line, if it has one. Return: MAP_DROP: its command is left out; MAP_FAIL:
+ * l->why is set.
+ */
+static enum map_result add_line(struct line *l, __u32 number, const struct cmdfile_options *opt,
+				struct times *times, struct cmdfile *file, size_t *room)
+{
+	enum map_result result;
+	struct command *cmd;
+
+	if (!make_room(file, room))
+		return fail(l, "no memory for more commands");
+	cmd = &file->cmds[file->nr];
+	*cmd = (struct command){ .line = number };
+	l->cmd = cmd;
+	if (!parse_line(l, opt))
+		return MAP_FAIL;
+	if (!cmd->cdb_len)
+		return MAP_KEEP;
+	if (!set_cdb(l, file))
+		return MAP_FAIL;
+	file->timed |= has(l, KEY_AT);
+	set_time(times, cmd, has(l, KEY_AT));
+	result = place(l, opt, file);
+	if (result != MAP_KEEP)
+		return result;
+	if ((opt->by_time && !check_time(times, l)) ||
+	    !build_data(l, opt->make_later, file->data) || !set_took(l, file, *room) ||
+	    !set_expect(l, file, *room))
+		return MAP_FAIL;
+	note_limits(file, cmd);
+	if (++file->nr > MAX_COMMANDS)
+		return fail(l, "more than %u commands", MAX_COMMANDS);
+	return MAP_KEEP;
+}
+
 static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfile *file)
 {
 	char text[LINE_BYTES + 1];
@@ -602,7 +671,7 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 	unsigned int number = 0;
 	const char *why;
 	bool dropped = false;
-	size_t room = 0;
+	size_t room = FIRST_ROOM;
 	struct line l;
 	int got;
 
@@ -612,44 +681,16 @@ static int load_lines(FILE *in, const struct cmdfile_options *opt, struct cmdfil
 			warnx("%s:%u: line %s", file->name, number, why);
 			return -1;
 		}
-		if (!make_room(file, &room)) {
-			warnx("%s:%u: no memory for more commands", file->name, number);
-			return -1;
-		}
-		l = (struct line){ .rest = text, .cmd = &file->cmds[file->nr] };
-		*l.cmd = (struct command){
-			.line = number, .cpu = CPU_ANY, .timeout_ms = TIMEOUT_MS_DEFAULT,
-		};
-		if (!parse_line(&l, opt)) {
-			warnx("%s:%u: %s", file->name, number, l.why);
-			return -1;
-		}
-		if (!l.cmd->cdb_len)
-			continue;
-		if (!set_cdb(&l, file)) {
-			warnx("%s:%u: %s", file->name, number, l.why);
-			return -1;
-		}
-		file->timed |= l.has_at;
-		set_time(&times, l.cmd, l.has_at);
-		switch (place(&l, opt, file)) {
-		case MAP_DROP:
-			dropped = true;
-			continue;
+		l = (struct line){ .rest = text };
+		switch (add_line(&l, number, opt, &times, file, &room)) {
 		case MAP_FAIL:
 			warnx("%s:%u: %s", file->name, number, l.why);
 			return -1;
+		case MAP_DROP:
+			dropped = true;
+			break;
 		case MAP_KEEP:
 			break;
-		}
-		if (!finish_line(&l, opt, &times, file, room)) {
-			warnx("%s:%u: %s", file->name, number, l.why);
-			return -1;
-		}
-		note_limits(file, l.cmd);
-		if (++file->nr > MAX_COMMANDS) {
-			warnx("%s:%u: more than %u commands", file->name, number, MAX_COMMANDS);
-			return -1;
 		}
 	}
 	if (ferror(in)) {
@@ -684,7 +725,8 @@ int cmdfile_load(const char *name, const struct cmdfile_options *opt,
 	}
 	input_note_fd(fileno(in));
 	file->data = dataset_new(is_stdin ? NULL : name, opt->memory);
-	if (file->data) {
+	file->cmds = calloc(FIRST_ROOM, sizeof(*file->cmds));
+	if (file->data && file->cmds) {
 		ret = load_lines(in, opt, file);
 	} else {
 		warnx("%s: no memory", name);

@@ -33,7 +33,6 @@ struct arena {
 struct image {
 	struct data_spec spec;
 	const void *data;
-	struct image *next;
 };
 
 struct dataset {
@@ -43,8 +42,7 @@ struct dataset {
 	struct data_file files[MAX_FILES];
 	unsigned int nr_files;
 	struct arena *arenas;
-	struct image *images;
-	void *tree;		/* of struct image, by spec */
+	void *images;		/* a tree of struct image, by spec */
 	void *patterns;		/* a tree of struct pattern */
 };
 
@@ -66,26 +64,15 @@ struct dataset *dataset_new(const char *dir_of, __u64 limit)
 	return ds;
 }
 
-static void keep_node(void *node)
-{
-	/* tdestroy() needs a function that frees keys, but the image list owns them. */
-	(void)node;
-}
-
 void dataset_free(struct dataset *ds)
 {
 	struct arena *arena;
-	struct image *image;
 	unsigned int i;
 
 	if (!ds)
 		return;
-	tdestroy(ds->tree, keep_node);
+	tdestroy(ds->images, free);
 	tdestroy(ds->patterns, free);
-	while ((image = ds->images)) {
-		ds->images = image->next;
-		free(image);
-	}
 	while ((arena = ds->arenas)) {
 		ds->arenas = arena->next;
 		if (!arena->lent)
@@ -327,33 +314,23 @@ const void *dataset_get(struct dataset *ds, const struct data_spec *spec,
 	if (!pattern_by_line(&spec->pattern))
 		key.spec.line = 0;
 
-	found = tfind(&key, &ds->tree, compare_images);
+	found = tfind(&key, &ds->images, compare_images);
 	if (found)
 		return (*found)->data;
-
 	buf = arena_alloc(ds, spec->bytes, why, size);
-	if (!buf)
+	if (!buf || (f && !read_all(f, buf, spec->bytes, spec->offset, why, size)))
 		return NULL;
-	if (f) {
-		if (!read_all(f, buf, spec->bytes, spec->offset, why, size))
-			return NULL;
-	} else {
+	if (!f)
 		pattern_fill(&spec->pattern, buf, spec->bytes, spec->lba, spec->block_size,
 			     spec->line);
-	}
-
 	image = malloc(sizeof(*image));
-	if (!image) {
-		snprintf(why, size, "no memory for the data-out images");
-		return NULL;
+	if (image) {
+		*image = key;
+		image->data = buf;
+		if (tsearch(image, &ds->images, compare_images))
+			return buf;
 	}
-	*image = key;
-	image->data = buf;
-	image->next = ds->images;
-	ds->images = image;
-	if (!tsearch(image, &ds->tree, compare_images)) {
-		snprintf(why, size, "no memory for the data-out images");
-		return NULL;
-	}
-	return buf;
+	free(image);
+	snprintf(why, size, "no memory for the data-out images");
+	return NULL;
 }

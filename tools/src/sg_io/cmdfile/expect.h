@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define EXPECT_KEYS	"expect, sense, resid, repeat, until, wait"
 #define REPEAT_MAX	1000000
 #define WAIT_US_MAX	86400000000ULL	/* a day */
 
@@ -25,23 +24,11 @@ struct expect {
 	__u8 ascq;
 	bool has_resid;
 	bool until_good;
-	__u32 resid;
-	__u32 tries;		/* how often the command is sent at most; 0: once */
+	__u64 resid;
+	__u64 tries;		/* how often the command is sent at most; 0: once */
 	__u64 wait_us;		/* before the command is sent */
 	const void *data;	/* the expected data-in; NULL: any */
 };
-
-/**
- * expect_parse() - take one KEY=VALUE of a line
- * @e: receives the value
- * @key: the key
- * @value: its value
- * @why: receives the reason if the value is wrong
- * @size: of @why
- *
- * Return: 1: it was one of EXPECT_KEYS; 0: it was not; -1 with @why set.
- */
-int expect_parse(struct expect *e, const char *key, const char *value, char *why, size_t size);
 
 /**
  * expect_finish() - check that the parts of an expectation agree, and complete it
@@ -55,7 +42,7 @@ int expect_parse(struct expect *e, const char *key, const char *value, char *why
  */
 bool expect_finish(struct expect *e, __u32 bytes, bool has_data, char *why, size_t size);
 
-/* Whether the line has any of EXPECT_KEYS, or data to compare. */
+/* Whether the line expects anything, has data to compare, or says wait=. */
 bool expect_is_used(const struct expect *e);
 
 /* "CHECK CONDITION, sense 5/24/00", "GOOD, residual 8 within 3 tries". */

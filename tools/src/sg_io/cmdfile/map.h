@@ -59,9 +59,9 @@ bool map_any(const struct maps *m);
 int map_find_targets(struct maps *m);
 
 enum map_result {
+	MAP_FAIL = false,	/* it does not fit: @why has the reason */
 	MAP_KEEP,
 	MAP_DROP,	/* it is not in the window of time */
-	MAP_FAIL,	/* it does not fit: @why has the reason */
 };
 
 /**

@@ -7,25 +7,22 @@
 #include "tag.h"
 #include "util.h"
 
-/* What comes after "tag": nothing, :SEED, or :SEED:PASS. */
+/* What comes after "tag:": SEED or SEED:PASS. */
 static bool parse_tag(const char *text, struct pattern *p, char *why, size_t size)
 {
-	size_t len = *text ? strcspn(text + 1, ":") : 0;
+	size_t len = strcspn(text, ":");
 	char seed[32];
 	__u64 pass = 0;
 
 	p->kind = PATTERN_TAG;
-	if (!*text)
-		return true;
-	snprintf(seed, sizeof(seed), "%.*s", (int)len, text + 1);
+	snprintf(seed, sizeof(seed), "%.*s", (int)len, text);
 	if (len >= sizeof(seed) || num_parse(seed, 0, ~0ULL, &p->value)) {
-		snprintf(why, size, "pattern tag:SEED: '%.*s' is no 64-bit number", (int)len,
-			 text + 1);
+		snprintf(why, size, "pattern tag:SEED: '%.*s' is no 64-bit number", (int)len, text);
 		return false;
 	}
-	if (text[1 + len] && num_parse(text + 2 + len, 0, ~0U, &pass)) {
+	if (text[len] && num_parse(text + len + 1, 0, ~0U, &pass)) {
 		snprintf(why, size, "pattern tag:SEED:PASS: '%.40s' is no 32-bit number",
-			 text + 2 + len);
+			 text + len + 1);
 		return false;
 	}
 	p->pass = pass;
@@ -34,36 +31,37 @@ static bool parse_tag(const char *text, struct pattern *p, char *why, size_t siz
 
 bool pattern_parse(const char *text, struct pattern *p, char *why, size_t size)
 {
-	*p = (struct pattern){ .kind = PATTERN_BYTE };
-	if (!strcmp(text, "zero"))
-		return true;
-	if (!strcmp(text, "ff")) {
-		p->value = 0xff;
-		return true;
+	static const struct {
+		const char *name;
+		struct pattern pattern;
+	} plain[] = {
+		{ "zero", { PATTERN_BYTE, 0 } }, { "ff", { PATTERN_BYTE, 0xff } },
+		{ "count", { PATTERN_COUNT } }, { "lba", { PATTERN_LBA } },
+		{ "random", { PATTERN_RANDOM } }, { "tag", { PATTERN_TAG } },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(plain); i++) {
+		*p = plain[i].pattern;
+		if (!strcmp(text, plain[i].name))
+			return true;
 	}
+	*p = (struct pattern){ .kind = PATTERN_BYTE };
 	if (!strncmp(text, "byte:", 5)) {
 		if (!num_parse(text + 5, 0, 0xff, &p->value))
 			return true;
 		snprintf(why, size, "pattern byte:N: '%s' is no number from 0 to 255", text + 5);
 		return false;
 	}
-	if (!strcmp(text, "count")) {
-		p->kind = PATTERN_COUNT;
-		return true;
-	}
-	if (!strcmp(text, "lba")) {
-		p->kind = PATTERN_LBA;
-		return true;
-	}
-	if (!strncmp(text, "random", 6) && (!text[6] || text[6] == ':')) {
+	if (!strncmp(text, "random:", 7)) {
 		p->kind = PATTERN_RANDOM;
-		if (!text[6] || !num_parse(text + 7, 0, ~0ULL, &p->value))
+		if (!num_parse(text + 7, 0, ~0ULL, &p->value))
 			return true;
 		snprintf(why, size, "pattern random:SEED: '%s' is no 64-bit number", text + 7);
 		return false;
 	}
-	if (!strncmp(text, "tag", 3) && (!text[3] || text[3] == ':'))
-		return parse_tag(text + 3, p, why, size);
+	if (!strncmp(text, "tag:", 4))
+		return parse_tag(text + 4, p, why, size);
 	snprintf(why, size, "pattern '%s' is not one of " PATTERN_FORMS, text);
 	return false;
 }
