@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <argp.h>
 #include <err.h>
 #include <string.h>
 
 #include "run.h"
 #include "util.h"
 
-enum {
-	OPT_VIA = 256, OPT_DEPTH, OPT_BATCH, OPT_COUNT, OPT_TIME, OPT_JOBS, OPT_RATE,
-	OPT_POLL, OPT_FORCE, OPT_UNCHECKED, OPT_MEMORY, OPT_JSON,
-	OPT_SLOWEST, OPT_WARM_UP, OPT_INTERVAL, OPT_LOG, OPT_FOLD_CPUS,
-};
+enum { OPT_VIA = 1 };
 
 #define PATHS		"sg, bsg, bsg-uring, smq or block"
-#define INTERVAL_MIN	0.01	/* seconds */
+#define INTERVAL_MIN	10	/* milliseconds */
 
 /* The old name of the path smq, whose slots have the same gain now. */
 #define OLD_SMQ		"smq-held"
@@ -22,80 +17,62 @@ static const char * const paths[] = {
 	"sg", "bsg", "bsg-uring", "smq", "block",
 };
 
-const char fold_cpus_help[] =
-	"If this process may not run on CPU N of cpu=N, use the CPU at place N, modulo their "
-	"number, of those it may run on";
+#define NUMBER_OF(field, min, max)	NUMBER(struct run_options, field, min, max)
 
-static const struct argp_option options[] = {
-	{ "via", OPT_VIA, "PATH", 0,
-	  "The path, see below (the path of the kind of node given)", 1 },
-	{ "depth", OPT_DEPTH, "N", 0, "Commands that each job has in flight on each DEV (1)", 1 },
-	{ "jobs", OPT_JOBS, "N", 0, "Threads that share the work (1)", 1 },
-	{ "batch", OPT_BATCH, "N", 0,
-	  "With io_uring: submit and wait in groups of N (1)", 1 },
-	{ "poll", OPT_POLL, NULL, 0,
+static const struct known_option options[] = {
+	{ "via", "PATH", "The path, see below (the path of the kind of node given)", 1,
+	  OTHER(OPT_VIA) },
+	{ "depth", "N", "Commands that each job has in flight on each DEV (1)", 1,
+	  NUMBER_OF(depth, 1, 4096) },
+	{ "jobs", "N", "Threads that share the work (1)", 1, NUMBER_OF(jobs, 1, 1024) },
+	{ "batch", "N", "With io_uring: submit and wait in groups of N (1)", 1,
+	  NUMBER_OF(batch, 1, 4096) },
+	{ "poll", NULL,
 	  "Paths smq and block, and bsg-uring on an smqsg node: poll for completions in the "
-	  "host's poll queues", 1 },
-	{ "count", OPT_COUNT, "N", 0,
+	  "host's poll queues", 1, FLAG(struct run_options, poll) },
+	{ "count", "N",
 	  "Commands for each DEV; FILE repeats if it has fewer (FILE once; no limit with --time)",
-	  2 },
-	{ "time", OPT_TIME, "SECONDS", 0, "Stop after this time; it may end in s, m or h", 2 },
-	{ "rate", OPT_RATE, "N", 0, "The most commands per second, for all DEVs together", 2 },
-	{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 3 },
-	{ "unchecked", OPT_UNCHECKED, NULL, 0,
+	  2, NUMBER_OF(count, 1, 1ULL << 48) },
+	{ "time", "SECONDS", "Stop after this time; it may end in s, m or h", 2,
+	  SECONDS(struct run_options, time) },
+	{ "rate", "N", "The most commands per second, for all DEVs together", 2,
+	  REAL(struct run_options, rate, 1000000000) },
+	{ "unchecked", NULL,
 	  "Accept a direction and BYTES that contradict the CDB or the disk's block size, for tests "
-	  "of residuals", 3 },
-	{ "fold-cpus", OPT_FOLD_CPUS, NULL, 0, fold_cpus_help, 3 },
-	{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 3 },
+	  "of residuals", 3, FLAG(struct run_options, unchecked) },
 	{ 0 }
 };
 
-/* What run and replay say about their commands. */
-static const struct argp_option output_options[] = {
-	{ "warm-up", OPT_WARM_UP, "SECONDS", 0,
+const struct known_option run_file_options[] = {
+	{ "force", NULL, "Write to a disk that is in use or has data", 3,
+	  FLAG(struct run_options, force) },
+	{ "fold-cpus", NULL,
+	  "If this process may not run on CPU N of cpu=N, use the CPU at place N, modulo their "
+	  "number, of those it may run on", 3, FLAG(struct run_options, fold_cpus) },
+	{ "memory", "MIB", "Limit of the memory for data (1024)", 3,
+	  MEBIBYTES(struct run_options, memory) },
+	{ 0 }
+};
+
+const struct known_option run_output_options[] = {
+	{ "warm-up", "SECONDS",
 	  "Do not count commands that end in this time at the beginning: neither their latency nor "
-	  "their errors; --time begins after it, --count includes them", 1 },
-	{ "interval", OPT_INTERVAL, "SECONDS", 0,
+	  "their errors; --time begins after it, --count includes them", 4,
+	  SECONDS(struct run_options, warm_up) },
+	{ "interval", "SECONDS",
 	  "Print a line for each such time after the warm-up, with --json a JSON object with from "
-	  "and to in seconds", 1 },
-	{ "log", OPT_LOG, "FILE", 0,
+	  "and to in seconds", 4, SECONDS(struct run_options, interval), .min = INTERVAL_MIN },
+	{ "log", "FILE",
 	  "Write a line of CSV for each command, those of the warm-up too: when it was issued and "
 	  "how long it took, in microseconds, its device, line and name, the result, the sense "
-	  "data as KEY/ASC/ASCQ in hex, and the residual", 1 },
-	{ "slowest", OPT_SLOWEST, "N", 0,
+	  "data as KEY/ASC/ASCQ in hex, and the residual", 4, TEXT(struct run_options, log) },
+	{ "slowest", "N",
 	  "List the N slowest commands, at most 1000: how long each took, its line, device and "
-	  "name, when it was issued, and whether it failed", 1 },
-	{ "json", OPT_JSON, NULL, 0, "One JSON object on standard output", 1 },
+	  "name, when it was issued, and whether it failed", 4,
+	  NUMBER_OF(slowest, 1, SLOWEST_MAX) },
+	{ "json", NULL, "One JSON object on standard output", 4, FLAG(struct run_options, json) },
 	{ 0 }
 };
-
-static error_t parse_output(int key, char *arg, struct argp_state *state)
-{
-	struct run_options *o = state->input;
-
-	switch (key) {
-	case OPT_WARM_UP:
-		o->warm_up = option_seconds(state, "--warm-up", arg);
-		return 0;
-	case OPT_INTERVAL:
-		o->interval = option_seconds(state, "--interval", arg);
-		if (o->interval < INTERVAL_MIN)
-			argp_error(state, "--interval: '%s' is below %g s", arg, INTERVAL_MIN);
-		return 0;
-	case OPT_LOG:
-		o->log = arg;
-		return 0;
-	case OPT_SLOWEST:
-		o->slowest = option_number(state, "--slowest", arg, 1, SLOWEST_MAX);
-		return 0;
-	case OPT_JSON:
-		o->json = true;
-		return 0;
-	}
-	return ARGP_ERR_UNKNOWN;
-}
-
-const struct argp run_output_argp = { .options = output_options, .parser = parse_output };
 
 static const char run_doc[] =
 	"Issue the commands of FILE ('-': standard input) to each DEV.\v"
@@ -178,45 +155,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		if (!o->via)
 			argp_error(state, "--via: '%s' is not " PATHS, arg);
 		return 0;
-	case OPT_DEPTH:
-		o->depth = option_number(state, "--depth", arg, 1, 4096);
-		return 0;
-	case OPT_BATCH:
-		o->batch = option_number(state, "--batch", arg, 1, 4096);
-		return 0;
-	case OPT_JOBS:
-		o->jobs = option_number(state, "--jobs", arg, 1, 1024);
-		return 0;
-	case OPT_COUNT:
-		o->count = option_number(state, "--count", arg, 1, 1ULL << 48);
-		return 0;
-	case OPT_TIME:
-		o->time = option_seconds(state, "--time", arg);
-		return 0;
-	case OPT_RATE:
-		o->rate = option_real(state, "--rate", arg, 1e9, "");
-		return 0;
-	case OPT_MEMORY:
-		o->memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
-		return 0;
-	case OPT_POLL:
-		o->poll = true;
-		return 0;
-	case OPT_FORCE:
-		o->force = true;
-		return 0;
-	case OPT_UNCHECKED:
-		o->unchecked = true;
-		return 0;
-	case OPT_FOLD_CPUS:
-		o->fold_cpus = true;
-		return 0;
-	case OPT_JSON:
-		o->json = true;
-		return 0;
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = o;
-		return 0;
 	case ARGP_KEY_ARG:
 		take_arg(state, arg, o);
 		return 0;
@@ -232,14 +170,15 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 
 void run_parse_options(int argc, char **argv, struct run_options *opt)
 {
-	static const struct argp_child children[] = { { &run_output_argp, 0, NULL, 3 }, { 0 } };
 	static const struct argp argp = {
-		.options = options, .parser = parse, .args_doc = "DEV... FILE", .doc = run_doc,
-		.children = children,
+		.parser = parse, .args_doc = "DEV... FILE", .doc = run_doc,
+	};
+	static const struct known_option * const tables[] = {
+		options, run_file_options, run_output_options, NULL,
 	};
 
 	*opt = (struct run_options){
 		.depth = 1, .batch = 1, .jobs = 1, .memory = 1024ULL << 20,
 	};
-	argp_parse(&argp, argc, argv, 0, NULL, opt);
+	options_parse(argc, argv, &argp, tables, opt);
 }

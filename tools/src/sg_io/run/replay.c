@@ -34,7 +34,7 @@
 #define AWAKE_KERNEL_US	20
 
 struct replay_options {
-	struct run_options run;
+	struct run_options run;	/* the first, for run_file_options and run_output_options */
 	struct plan_options plan;
 	bool has_speed;
 	bool has_window;
@@ -51,9 +51,8 @@ struct replay_options {
 };
 
 enum {
-	OPT_VIA = 256, OPT_MODE, OPT_SPEED, OPT_WINDOW, OPT_DEPTH, OPT_AWAKE, OPT_FORCE,
-	OPT_UNCHECKED, OPT_MEMORY, OPT_MAP, OPT_FROM, OPT_TO, OPT_LOOP, OPT_STOP_WHEN,
-	OPT_RECORD, OPT_PACE, OPT_FOLD_CPUS,
+	OPT_VIA = 1, OPT_MODE, OPT_SPEED, OPT_WINDOW, OPT_MAP, OPT_FROM, OPT_TO, OPT_STOP_WHEN,
+	OPT_PACE,
 };
 
 static void take_via(struct argp_state *state, const char *arg, struct run_options *o)
@@ -149,35 +148,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--window: '%s' is no time in milliseconds", arg);
 		o->has_window = true;
 		return 0;
-	case OPT_LOOP:
-		o->passes = option_number(state, "--loop", arg, 0, 1000000000);
-		return 0;
-	case OPT_RECORD:
-		o->record = arg;
-		return 0;
 	case OPT_STOP_WHEN:
 		take_stop_when(state, arg, &o->stop_when);
 		return 0;
-	case OPT_DEPTH:
-		o->run.depth = option_number(state, "--depth", arg, 1, 4096);
-		return 0;
 	case OPT_PACE:
 		take_pace(state, arg, o);
-		return 0;
-	case OPT_AWAKE:
-		o->awake_us = option_number(state, "--awake", arg, 0, AWAKE_US_MAX);
-		return 0;
-	case OPT_FORCE:
-		o->run.force = true;
-		return 0;
-	case OPT_UNCHECKED:
-		o->run.unchecked = true;
-		return 0;
-	case OPT_FOLD_CPUS:
-		o->run.fold_cpus = true;
-		return 0;
-	case OPT_MEMORY:
-		o->run.memory = option_number(state, "--memory", arg, 1, 1 << 20) << 20;
 		return 0;
 	case OPT_MAP:
 		map_add(state, arg, &o->maps);
@@ -187,9 +162,6 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		return 0;
 	case OPT_TO:
 		o->maps.to_us = option_seconds(state, "--to", arg) * 1e6;
-		return 0;
-	case ARGP_KEY_INIT:
-		state->child_inputs[0] = &o->run;
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->nr_args == ARRAY_SIZE(o->args))
@@ -496,47 +468,55 @@ static int read_file(struct replay_options *opt, struct cmdfile *file)
 
 int cmd_replay(int argc, char **argv)
 {
-	static const struct argp_option options[] = {
-		{ "mode", OPT_MODE, "MODE", 0,
-		  "When commands are issued: time, max, load or depend, see below (time)", 1 },
-		{ "speed", OPT_SPEED, "X", 0,
-		  "X times as fast as the file says (1); --speed max is --mode max", 1 },
-		{ "window", OPT_WINDOW, "MS", 0,
-		  "With --mode depend: commands that ended longer before do not count (100)", 1 },
-		{ "loop", OPT_LOOP, "N", 0,
-		  "Issue FILE N times, each time when all has ended; 0: until Ctrl-C (1)", 1 },
-		{ "stop-when", OPT_STOP_WHEN, "WHAT=N", 0,
+	static const struct known_option options[] = {
+		{ "mode", "MODE",
+		  "When commands are issued: time, max, load or depend, see below (time)", 1,
+		  OTHER(OPT_MODE) },
+		{ "speed", "X",
+		  "X times as fast as the file says (1); --speed max is --mode max", 1,
+		  OTHER(OPT_SPEED) },
+		{ "window", "MS",
+		  "With --mode depend: commands that ended longer before do not count (100)", 1,
+		  OTHER(OPT_WINDOW) },
+		{ "loop", "N",
+		  "Issue FILE N times, each time when all has ended; 0: until Ctrl-C (1)", 1,
+		  NUMBER(struct replay_options, passes, 0, 1000000000) },
+		{ "stop-when", "WHAT=N",
 		  "End when a command is issued more than N milliseconds late (late=N), when N "
 		  "commands were not good (errors=N), or when more than N are in flight "
-		  "(inflight=N); may be given for each", 1 },
-		{ "record", OPT_RECORD, "FILE", 0,
+		  "(inflight=N); may be given for each", 1, OTHER(OPT_STOP_WHEN) },
+		{ "record", "FILE",
 		  "Record the replay in FILE as 'sg_io record' does, and say how faithful it was as "
-		  "'sg_io fidelity' does", 1 },
-		{ "map", OPT_MAP, "OLD=NEW[,offset=BLOCKS][,scale=X]", 0, map_help, 1 },
-		{ "from", OPT_FROM, "SECONDS", 0,
-		  "Leave out commands before this time of FILE; it may end in s, m or h", 1 },
-		{ "to", OPT_TO, "SECONDS", 0, "Leave out commands from this time of FILE on", 1 },
-		{ "via", OPT_VIA, "PATH", 0,
-		  "sg, bsg, bsg-uring, smq or block (smq on an smqsg node, otherwise sg)", 1 },
-		{ "depth", OPT_DEPTH, "N", 0, "The most commands in flight from each CPU (64)", 1 },
-		{ "pace", OPT_PACE, "WHO", 0,
-		  "Who issues each command at its time: kernel, the timed batches of smq_sg, or user, "
-		  "a process for each CPU (kernel with --via smq, otherwise user)", 1 },
-		{ "awake", OPT_AWAKE, "US", 0,
+		  "'sg_io fidelity' does", 1, TEXT(struct replay_options, record) },
+		{ "map", "OLD=NEW[,offset=BLOCKS][,scale=X]", map_help, 1, OTHER(OPT_MAP) },
+		{ "from", "SECONDS",
+		  "Leave out commands before this time of FILE; it may end in s, m or h", 1,
+		  OTHER(OPT_FROM) },
+		{ "to", "SECONDS", "Leave out commands from this time of FILE on", 1,
+		  OTHER(OPT_TO) },
+		{ "via", "PATH",
+		  "sg, bsg, bsg-uring, smq or block (smq on an smqsg node, otherwise sg)", 1,
+		  OTHER(OPT_VIA) },
+		{ "depth", "N", "The most commands in flight from each CPU (64)", 1,
+		  NUMBER(struct replay_options, run.depth, 1, 4096) },
+		{ "pace", "WHO",
+		  "Who issues each command at its time: kernel, the timed batches of smq_sg, or "
+		  "user, a process for each CPU (kernel with --via smq, otherwise user)", 1,
+		  OTHER(OPT_PACE) },
+		{ "awake", "US",
 		  "Do not sleep if the next command is due within US microseconds (10000; with "
-		  "--pace kernel 20, at most 1000)", 1 },
-		{ "force", OPT_FORCE, NULL, 0, "Write to a disk that is in use or has data", 2 },
-		{ "unchecked", OPT_UNCHECKED, NULL, 0,
+		  "--pace kernel 20, at most 1000)", 1,
+		  NUMBER(struct replay_options, awake_us, 0, AWAKE_US_MAX) },
+		{ "unchecked", NULL,
 		  "Accept a direction and BYTES that contradict the CDB or the disk's block size, as in "
-		  "'sg_io run'", 2 },
-		{ "fold-cpus", OPT_FOLD_CPUS, NULL, 0, fold_cpus_help, 2 },
-		{ "memory", OPT_MEMORY, "MIB", 0, "Limit of the memory for data (1024)", 2 },
+		  "'sg_io run'", 3, FLAG(struct replay_options, run.unchecked) },
 		{ 0 }
 	};
-	static const struct argp_child children[] = { { &run_output_argp, 0, NULL, 3 }, { 0 } };
+	static const struct known_option * const tables[] = {
+		options, run_file_options, run_output_options, NULL,
+	};
 	static const struct argp argp = {
-		.children = children,
-		.options = options, .parser = parse,
+		.parser = parse,
 		.args_doc = "DEV... FILE\n--map OLD=NEW... [DEV...] FILE",
 		.doc =
 		"Issue the commands of FILE ('-': standard input) to DEV as they were recorded.\n"
@@ -609,7 +589,7 @@ int cmd_replay(int argc, char **argv)
 	struct run *run;
 	unsigned int i;
 
-	argp_parse(&argp, argc, argv, 0, NULL, &opt);
+	options_parse(argc, argv, &argp, tables, &opt);
 	opt.plan.counts = opt.stop_when.in_flight;
 	status = read_file(&opt, &file);
 	if (status)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "options.h"
 #include "workers/engine.h"
 
 #define MAX_DEVICES	64
@@ -72,11 +73,10 @@ int run_execute(struct run *run, const struct run_options *opt,
 /* A path by its name, of @len characters; NULL if there is none. */
 const char *run_find_path(const char *name, size_t len);
 
-/* --warm-up, --interval, --log, --slowest and --json; its input is a struct run_options. */
-extern const struct argp run_output_argp;
-
-/* What --fold-cpus does, for --help. */
-extern const char fold_cpus_help[];
+/* --force, --fold-cpus and --memory, of a struct run_options. */
+extern const struct known_option run_file_options[];
+/* --warm-up, --interval, --log, --slowest and --json. */
+extern const struct known_option run_output_options[];
 
 /* Parses the options of the command line; exits on a usage error. */
 void run_parse_options(int argc, char **argv, struct run_options *opt);
