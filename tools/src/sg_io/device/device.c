@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <dirent.h>
 #include <err.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,19 @@ const char *node_kind_name(enum node_kind kind)
 	};
 
 	return names[kind];
+}
+
+size_t find_paths(glob_t *found, const char *format, ...)
+{
+	char pattern[PATH_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(pattern, sizeof(pattern), format, args);
+	va_end(args);
+	*found = (glob_t){};
+	glob(pattern, GLOB_NOSORT, NULL, found);
+	return found->gl_pathc;
 }
 
 bool sysfs_read(const char *dir, const char *file, char *buf, size_t size)
@@ -98,23 +111,14 @@ static bool link_is(const char *dir, const char *link, const char *name)
 /* Finds the node of one kind. The kernel's name for it is in uevent. */
 static void find_node(struct device *dev, enum node_kind kind)
 {
-	char dir[PATH_MAX], line[256];
-	struct dirent *d;
+	const char *name;
+	char line[256];
 	struct stat st;
+	glob_t found;
 	FILE *f;
-	DIR *list;
 
-	snprintf(dir, sizeof(dir), "%s/%s", dev->sysfs, class_of[kind]);
-	list = opendir(dir);
-	if (!list)
-		return;
-	while ((d = readdir(list)))
-		if (d->d_name[0] != '.')
-			break;
-	if (d) {
-		snprintf(dir, sizeof(dir), "%s/%s/%s/uevent", dev->sysfs, class_of[kind],
-			 d->d_name);
-		f = fopen(dir, "re");
+	if (find_paths(&found, "%s/%s/*/uevent", dev->sysfs, class_of[kind])) {
+		f = fopen(found.gl_pathv[0], "re");
 		while (f && fgets(line, sizeof(line), f)) {
 			line[strcspn(line, "\n")] = '\0';
 			if (!strncmp(line, "DEVNAME=", 8))
@@ -124,14 +128,15 @@ static void find_node(struct device *dev, enum node_kind kind)
 			fclose(f);
 		if (!stat(dev->node[kind], &st))
 			input_note(&st);
+		*strrchr(found.gl_pathv[0], '/') = '\0';
+		name = strrchr(found.gl_pathv[0], '/') + 1;
 		if (kind == NODE_BLOCK)
 			snprintf(dev->queue, sizeof(dev->queue), "/sys/class/block/%.60s/queue",
-				 d->d_name);
+				 name);
 		if (kind == NODE_SMQ)
-			snprintf(dev->smq, sizeof(dev->smq), "/sys/class/smq_sg/%.60s",
-				 d->d_name);
+			snprintf(dev->smq, sizeof(dev->smq), "/sys/class/smq_sg/%.60s", name);
 	}
-	closedir(list);
+	globfree(&found);
 }
 
 static int find_nodes(struct device *dev)

@@ -3,6 +3,7 @@
 #ifndef SG_IO_DEVICE_H
 #define SG_IO_DEVICE_H
 
+#include <glob.h>
 #include <linux/types.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,6 +66,9 @@ const char *device_state(const struct device *dev, char *buf);
  * not known.
  */
 __u64 device_max_bytes(const struct device *dev);
+
+/* The paths that match a pattern, made as by printf(). Return: how many; globfree() frees them. */
+size_t find_paths(glob_t *found, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Reads one line of a sysfs file; returns false if it cannot be read. */
 bool sysfs_read(const char *dir, const char *file, char *buf, size_t size);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,21 +15,14 @@
 /* Whether a device above, such as dm or md, holds the disk or partition. */
 static bool has_holder(const char *sysfs, const char *name, char *why)
 {
-	char path[PATH_MAX];
-	struct dirent *d;
-	DIR *list;
+	glob_t holders;
+	bool found = find_paths(&holders, "%s/holders/*", sysfs);
 
-	snprintf(path, sizeof(path), "%s/holders", sysfs);
-	list = opendir(path);
-	if (!list)
-		return false;
-	while ((d = readdir(list)))
-		if (d->d_name[0] != '.')
-			break;
-	if (d)
-		snprintf(why, INUSE_REASON, "%s is held by %.64s", name, d->d_name);
-	closedir(list);
-	return d;
+	if (found)
+		snprintf(why, INUSE_REASON, "%s is held by %.64s", name,
+			 strrchr(holders.gl_pathv[0], '/') + 1);
+	globfree(&holders);
+	return found;
 }
 
 /* Compares the source too, because a filesystem may have another number than its device. */
@@ -101,8 +92,7 @@ static bool is_backstore(dev_t number, const char *name, char *why)
 	glob_t paths;
 	size_t i;
 
-	if (glob("/sys/kernel/config/target/core/iblock_*/*/info", 0, NULL, &paths))
-		return false;
+	find_paths(&paths, "%siblock_*/*/info", core);
 	for (i = 0; i < paths.gl_pathc && !found; i++) {
 		found = backstore_has(paths.gl_pathv[i], number);
 		if (!found)
@@ -133,24 +123,20 @@ static bool block_in_use(const char *sysfs, const char *name, char *why)
 static bool disk_in_use(const char *node, char *why)
 {
 	const char *disk = strrchr(node, '/') + 1;
-	char sysfs[128], part[PATH_MAX];
-	bool used = false;
-	struct dirent *d;
-	DIR *list;
+	char sysfs[128], *part;
+	glob_t parts;
+	bool used;
+	size_t i;
 
 	snprintf(sysfs, sizeof(sysfs), "/sys/class/block/%.64s", disk);
-	if (block_in_use(sysfs, disk, why))
-		return true;
-	list = opendir(sysfs);
-	while (list && !used && (d = readdir(list))) {
-		snprintf(part, sizeof(part), "%s/%s/partition", sysfs, d->d_name);
-		if (access(part, F_OK))
-			continue;
-		snprintf(part, sizeof(part), "%s/%s", sysfs, d->d_name);
-		used = block_in_use(part, d->d_name, why);
+	used = block_in_use(sysfs, disk, why);
+	find_paths(&parts, "%s/*/partition", sysfs);
+	for (i = 0; i < parts.gl_pathc && !used; i++) {
+		part = parts.gl_pathv[i];
+		*strrchr(part, '/') = '\0';
+		used = block_in_use(part, strrchr(part, '/') + 1, why);
 	}
-	if (list)
-		closedir(list);
+	globfree(&parts);
 	return used;
 }
 
@@ -160,25 +146,18 @@ static bool disk_in_use(const char *node, char *why)
  */
 static bool is_claimed(const struct device *dev, char *why)
 {
-	static const char consumer[] = "consumer:scsi:";
 	char path[PATH_MAX], driver[PATH_MAX] = "";
-	struct dirent *d;
-	DIR *list;
+	glob_t uppers;
 
 	snprintf(path, sizeof(path), "%s/driver", dev->sysfs);
 	if (readlink(path, driver, sizeof(driver) - 1) < 0 ||
 	    strcmp(strrchr(driver, '/') + 1, "smq_conv"))
 		return false;
 	snprintf(why, INUSE_REASON, "%s is claimed by smq_conv", dev->hctl);
-	list = opendir(dev->sysfs);
-	while (list && (d = readdir(list))) {
-		if (strncmp(d->d_name, consumer, sizeof(consumer) - 1))
-			continue;
+	if (find_paths(&uppers, "%s/consumer:scsi:*", dev->sysfs))
 		snprintf(why, INUSE_REASON, "%s is claimed by smq_conv, for a LUN of %.32s",
-			 dev->hctl, d->d_name + sizeof(consumer) - 1);
-	}
-	if (list)
-		closedir(list);
+			 dev->hctl, strrchr(uppers.gl_pathv[0], '/') + sizeof("consumer:scsi:"));
+	globfree(&uppers);
 	return true;
 }
 
@@ -201,47 +180,38 @@ static bool leads_to(const char *path, const char *node)
 	return !access(partition, F_OK);
 }
 
-/* Whether a file of the process @pid is the node or one of its partitions. */
-static bool has_open(const char *pid, const char *node)
+/* Whether a file of the process with the folder @proc is the node or one of its partitions. */
+static bool has_open(const char *proc, const char *node)
 {
-	char path[PATH_MAX];
 	bool found = false;
-	struct dirent *d;
-	DIR *files;
+	glob_t files;
+	size_t i;
 
-	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
-	files = opendir(path);
-	while (files && !found && (d = readdir(files))) {
-		snprintf(path, sizeof(path), "/proc/%s/fd/%s", pid, d->d_name);
-		found = leads_to(path, node);
-	}
-	if (files)
-		closedir(files);
+	find_paths(&files, "%s/fd/*", proc);
+	for (i = 0; i < files.gl_pathc && !found; i++)
+		found = leads_to(files.gl_pathv[i], node);
+	globfree(&files);
 	return found;
 }
 
 void inuse_openers(const struct device *dev, char *names)
 {
-	const char *node = dev->node[NODE_BLOCK];
-	char name[32], dir[PATH_MAX];
+	const char *node = dev->node[NODE_BLOCK], *proc;
 	unsigned int found = 0;
-	struct dirent *d;
-	size_t len = 0;
-	DIR *processes;
+	size_t len = 0, i;
+	glob_t processes;
+	char name[32];
 
 	*names = '\0';
-	processes = node[0] ? opendir("/proc") : NULL;
-	while (processes && found < MAX_OPENERS && (d = readdir(processes))) {
-		if (d->d_name[strspn(d->d_name, "0123456789")] || !has_open(d->d_name, node))
-			continue;
-		snprintf(dir, sizeof(dir), "/proc/%s", d->d_name);
-		if (!sysfs_read(dir, "comm", name, sizeof(name)))
+	find_paths(&processes, "/proc/[0-9]*");
+	for (i = 0; *node && i < processes.gl_pathc && found < MAX_OPENERS; i++) {
+		proc = processes.gl_pathv[i];
+		if (!has_open(proc, node) || !sysfs_read(proc, "comm", name, sizeof(name)))
 			continue;
 		len += snprintf(names + len, INUSE_OPENERS - len, "%s%.20s (process %.10s)",
-				found++ ? ", " : "", name, d->d_name);
+				found++ ? ", " : "", name, strrchr(proc, '/') + 1);
 	}
-	if (processes)
-		closedir(processes);
+	globfree(&processes);
 }
 
 bool inuse_try(const struct device *dev, char *why, int *fd)
