@@ -109,21 +109,12 @@ int map_find_targets(struct maps *m)
 {
 	struct map_target *t;
 	struct device dev;
-	unsigned int i;
-	char disk[200];
-	__s64 n;
 
-	for (i = 0; i < m->nr_targets; i++) {
-		t = &m->targets[i];
+	for (t = m->targets; t < m->targets + m->nr_targets; t++) {
 		if (device_find(t->name, &dev))
 			return EXIT_DEVICE;
-		n = dev.queue[0] ? sysfs_number(dev.queue, "logical_block_size") : 0;
-		if (n <= 0)
-			continue;
-		t->block_size = n;
-		snprintf(disk, sizeof(disk), "%s/..", dev.queue);
-		n = sysfs_number(disk, "size");
-		t->blocks = n > 0 ? ((__u64)n << 9) / t->block_size : 0;
+		t->block_size = dev.block_size;
+		t->blocks = dev.blocks;
 	}
 	return 0;
 }

@@ -108,6 +108,22 @@ static bool link_is(const char *dir, const char *link, const char *name)
 	return !strcmp(slash ? slash + 1 : target, name);
 }
 
+/* A number of a disk's queue; 0: not known. */
+static __u64 queue_number(const struct device *dev, const char *file)
+{
+	__s64 n = sysfs_number(dev->queue, file);
+
+	return n > 0 ? n : 0;
+}
+
+static void find_sizes(struct device *dev)
+{
+	dev->block_size = queue_number(dev, "logical_block_size");
+	/* In units of 512 bytes, whatever the blocks have. */
+	dev->blocks = dev->block_size ? (queue_number(dev, "../size") << 9) / dev->block_size : 0;
+	dev->max_transfer = queue_number(dev, "max_hw_sectors_kb") << 10;
+}
+
 /* Finds the node of one kind. The kernel's name for it is in uevent. */
 static void find_node(struct device *dev, enum node_kind kind)
 {
@@ -130,9 +146,11 @@ static void find_node(struct device *dev, enum node_kind kind)
 			input_note(&st);
 		*strrchr(found.gl_pathv[0], '/') = '\0';
 		name = strrchr(found.gl_pathv[0], '/') + 1;
-		if (kind == NODE_BLOCK)
+		if (kind == NODE_BLOCK) {
 			snprintf(dev->queue, sizeof(dev->queue), "/sys/class/block/%.60s/queue",
 				 name);
+			find_sizes(dev);
+		}
 		if (kind == NODE_SMQ)
 			snprintf(dev->smq, sizeof(dev->smq), "/sys/class/smq_sg/%.60s", name);
 	}
@@ -243,15 +261,8 @@ int device_find(const char *name, struct device *dev)
 
 __u64 device_max_bytes(const struct device *dev)
 {
-	__u64 most = ~0ULL, bytes;
-	__s64 n;
+	__u64 most = dev->max_transfer ?: ~0ULL, bytes;
 
-	if (!dev->queue[0])
-		return most;
-	n = sysfs_number(dev->queue, "max_hw_sectors_kb");
-	if (n > 0)
-		most = (__u64)n << 10;
-	n = sysfs_number(dev->queue, "max_segments");
-	bytes = (__u64)n * sysconf(_SC_PAGESIZE);
-	return n > 0 && bytes < most ? bytes : most;
+	bytes = dev->queue[0] ? queue_number(dev, "max_segments") * sysconf(_SC_PAGESIZE) : 0;
+	return bytes && bytes < most ? bytes : most;
 }

@@ -26,6 +26,10 @@ struct device {
 	char sysfs[128];		/* path of the scsi_device, which identifies it */
 	char queue[160];		/* path of the request queue; empty without a disk */
 	char smq[128];			/* path of the smqsg node; empty if there is none */
+	/* Of a disk, 0 if not known: */
+	__u32 block_size;		/* logical */
+	__u64 blocks;
+	__u64 max_transfer;		/* bytes of one command */
 };
 
 const char *node_kind_name(enum node_kind kind);

@@ -56,7 +56,7 @@ static bool check_block(const struct target *target, const struct command *cmd,
 		return false;
 	}
 	lba = cdb_lba(op, cdb_of(cmd));
-	last = target->capacity / target->block_size;
+	last = target->dev->blocks;
 	if (lba >= last || blocks > last - lba) {
 		snprintf(why, size, "LBA %llu, %llu blocks: past the %llu blocks of %s",
 			 lba, blocks, last, target->dev->given);

@@ -345,17 +345,10 @@ static int execute(const struct record_options *o, const struct device *devs, FI
 	struct recorded_device recorded[FILE_DEVICES];
 	struct loss lost;
 	unsigned int i;
-	__s64 n;
 	bool there;
 
-	/* Read the size of blocks now, because a device may be gone at the end. */
-	for (i = 0; i < o->nr; i++) {
-		n = devs[i].queue[0] ? sysfs_number(devs[i].queue, "logical_block_size") : 0;
-		recorded[i] = (struct recorded_device){
-			.name = o->names[i], .block_size = n > 0 ? n : 0,
-		};
-	}
-
+	for (i = 0; i < o->nr; i++)
+		recorded[i] = (struct recorded_device){ o->names[i], devs[i].block_size };
 	if (!r || signals < 0) {
 		warnx("no memory");
 		free(r);

@@ -81,25 +81,14 @@ static int find_devices(struct run *run, const struct run_options *opt, struct d
 static int init_target(struct run *run, struct target *t, const struct device *dev,
 		       const struct run_options *opt)
 {
-	char disk[200];
-	__s64 n;
-
 	t->dev = dev;
+	t->block_size = dev->block_size;
 	t->limit = opt->count ? opt->count : opt->time ? ~0ULL : run->file->nr;
-	if (!dev->queue[0])
-		return 0;
-	n = sysfs_number(dev->queue, "logical_block_size");
-	t->block_size = n > 0 ? n : 0;
-	n = sysfs_number(dev->queue, "max_hw_sectors_kb");
-	t->max_transfer = n > 0 ? n << 10 : 0;
-	snprintf(disk, sizeof(disk), "%s/..", dev->queue);
-	n = sysfs_number(disk, "size");
-	t->capacity = n > 0 ? (__u64)n << 9 : 0;
-	if (run->engine == &engine_block && (!t->block_size || !t->capacity)) {
+	if (run->engine == &engine_block && !dev->blocks) {
 		warnx("%s: has no medium to read or write", dev->given);
 		return EXIT_DEVICE;
 	}
-	if (opt->poll && sysfs_number(dev->queue, "io_poll") != 1) {
+	if (opt->poll && dev->queue[0] && sysfs_number(dev->queue, "io_poll") != 1) {
 		warnx("%s: --poll: the host has no poll queues (queue/io_poll is not 1)",
 		      dev->given);
 		return EXIT_DEVICE;
@@ -172,10 +161,10 @@ static bool can_expect(const struct run *run, const struct command *cmd, char *w
 /* Whether the transfer is not larger than the queue's max_hw_sectors_kb. */
 static bool check_size(const struct target *t, const struct command *cmd, char *why, size_t size)
 {
-	if (!t->max_transfer || cmd->bytes <= t->max_transfer)
+	if (!t->dev->max_transfer || cmd->bytes <= t->dev->max_transfer)
 		return true;
 	snprintf(why, size, "BYTES %u is over the largest transfer of %s, %llu (max_hw_sectors_kb)",
-		 cmd->bytes, t->dev->given, t->max_transfer);
+		 cmd->bytes, t->dev->given, t->dev->max_transfer);
 	return false;
 }
 

@@ -22,8 +22,6 @@
 struct target {
 	const struct device *dev;
 	__u32 block_size;		/* logical, 0: not known */
-	__u64 capacity;			/* bytes of the disk, 0: not known */
-	__u64 max_transfer;		/* bytes of one command, 0: not known */
 	__u64 limit;			/* commands to issue */
 	char apart[64];			/* gives @next its own cache line: all workers write it */
 	atomic_ullong next;		/* sequence number of the next command */
