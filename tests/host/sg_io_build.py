@@ -17,8 +17,8 @@ TIMEOUT = 120
 
 # What reads a command file.
 COMMAND_FILE = (*(f"cmdfile/{name}.c" for name in
-                  ("cmdfile", "map", "cdb", "dataset", "pattern", "tag", "expect")), "inputs.c",
-                "util.c")
+                  ("cmdfile", "map", "map_option", "cdb", "dataset", "pattern", "tag", "expect")),
+                "device/device.c", "inputs.c", "util.c")
 
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 

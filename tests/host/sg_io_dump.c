@@ -1,11 +1,53 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Prints how sg_io parses a command file: one line of fields per command. */
+/*
+ * sg_io_dump [--unchecked] [--map OLD=NEW,...] [--size NEW=BLOCKS:BLOCK-SIZE] [--from US] [--to US]
+ * FILE: prints how sg_io parses a command file, and how the mappings of sg_io replay change it: one
+ * line of fields per command.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmdfile/cmdfile.h"
 #include "cmdfile/dataset.h"
+#include "cmdfile/map.h"
+
+static struct maps maps = { .to_us = ~0ULL };
+static struct cmdfile_options opt = { .memory = 16 << 20, .maps = &maps };
+static const char *name;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+	unsigned int i;
+	char *end;
+
+	switch (key) {
+	case 'u':
+		opt.unchecked = true;
+		return 0;
+	case 'm':
+		map_add(state, arg, &maps);
+		return 0;
+	case 's':
+		for (i = 0; i < maps.nr_targets; i++) {
+			if (strncmp(arg, maps.targets[i].name, strlen(maps.targets[i].name)))
+				continue;
+			maps.targets[i].blocks = strtoull(strchr(arg, '=') + 1, &end, 10);
+			maps.targets[i].block_size = atoi(end + 1);
+		}
+		return 0;
+	case 'f':
+		maps.from_us = strtoull(arg, NULL, 10);
+		return 0;
+	case 't':
+		maps.to_us = strtoull(arg, NULL, 10);
+		return 0;
+	case ARGP_KEY_ARG:
+		name = arg;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
 
 static void put_hex(const __u8 *p, size_t n)
 {
@@ -17,13 +59,18 @@ static void put_hex(const __u8 *p, size_t n)
 
 int main(int argc, char **argv)
 {
-	struct cmdfile_options opt = { .memory = 16 << 20 };
+	static const struct argp_option options[] = {
+		{ "unchecked", 'u' }, { "map", 'm', "MAP" }, { "size", 's', "SIZE" },
+		{ "from", 'f', "US" }, { "to", 't', "US" }, { 0 }
+	};
+	static const struct argp argp = { .options = options, .parser = parse };
 	const struct command *c;
 	struct cmdfile file;
 	size_t i;
 
-	opt.unchecked = argc > 2 && !strcmp(argv[2], "unchecked");
-	if (argc < 2 || cmdfile_load(argv[1], &opt, &file))
+	argp_err_exit_status = 2;
+	argp_parse(&argp, argc, argv, 0, NULL, NULL);
+	if (cmdfile_load(name, &opt, &file))
 		return 2;
 	printf("%zu %u %u %u %llu\n", file.nr, file.max_in, file.max_bytes, file.max_timeout_ms,
 	       dataset_bytes(file.data));
@@ -34,8 +81,9 @@ int main(int argc, char **argv)
 		printf(" %s %u %u %llu %d ", cdb_dir_name(c->dir), c->bytes, c->timeout_ms,
 		       c->at_us, c->cpu);
 		put_hex(c->data, c->data ? c->bytes : 0);
-		printf(" %d %zu\n", cdb_changes_medium(cdb_of(c), c->cdb_len, c->dir),
-		       (size_t)c->data % (c->bytes >= 4096 ? 4096 : 512));
+		printf(" %d %zu %s\n", cdb_changes_medium(cdb_of(c), c->cdb_len, c->dir),
+		       (size_t)c->data % (c->bytes >= 4096 ? 4096 : 512),
+		       maps.nr ? maps.targets[c->dev].name : "-");
 	}
 	cmdfile_free(&file);
 	return 0;

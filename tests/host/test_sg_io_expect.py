@@ -3,9 +3,8 @@
 does not."""
 
 import pytest
-from sg_io_build import COMMAND_FILE, part, run
+from test_sg_io_measure import outcomes
 
-PARTS = ("workers/outcome.c", *COMMAND_FILE)
 R = "28000000000000000100 in 512"
 W = "2a000000000000000100 out 512"
 GOOD, CHECK, BUSY = 0, 2, 8
@@ -13,12 +12,9 @@ ILLEGAL, UNIT_ATTENTION = "700005000000000a000000002400", "700006000000000a00000
 
 
 def judge(tmp_path, line, status=GOOD, error=0, host=0, resid=0, sense="-", byte=0):
-    path = tmp_path / "cmds"
-    path.write_text(line + "\n", encoding="ascii")
-    done = run(part("sg_io_expect", *PARTS, libsmq=("outcome.c", "device.c", "strerror.c")), path,
-               stdin=f"{error} {status} {host} {resid} {sense} {byte}\n".encode())
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    end = f"{error} {status} {host} 0 {resid} {sense}"
+    good, _, entries = outcomes(tmp_path, (line, end, byte))
+    return "met" if good else entries[0][3]
 
 
 @pytest.mark.parametrize("words,end", [

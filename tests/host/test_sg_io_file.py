@@ -20,7 +20,7 @@ def dump(path, *args):
 def commands(path, *args):
     done = dump(path, *args)
     assert done.returncode == 0, done.stderr
-    names = "line cdb dir bytes timeout at cpu data changes misaligned".split()
+    names = "line cdb dir bytes timeout at cpu data changes misaligned target".split()
     return [dict(zip(names, line.split())) for line in done.stdout.splitlines()[1:]]
 
 
@@ -175,7 +175,7 @@ def test_commands_that_may_change_the_medium_are_marked(tmp_path, line, changes)
 ])
 def test_unchecked_accepts_contradictions(tmp_path, line):
     assert dump(write(tmp_path, line)).returncode == 2
-    assert len(commands(write(tmp_path, line), "unchecked")) == 1
+    assert len(commands(write(tmp_path, line), "--unchecked")) == 1
 
 
 W = f"{WRITE10} out 1024"

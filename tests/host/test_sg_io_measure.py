@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""sg_io's results: latency percentiles, the slowest commands, and outcomes, which are counted by
-kind and decoded."""
+"""sg_io's results: latency percentiles, and outcomes, which are counted by kind and decoded."""
 
 import random
 
 import pytest
-from sg_io_build import part, run
+from sg_io_build import COMMAND_FILE, part, run
 
 PERMILLES = (1, 500, 990, 999, 1000)
 
@@ -50,53 +49,35 @@ def test_percentiles_of_no_values_are_zero():
     assert percentiles([]) == (0, 0, [0] * len(PERMILLES))
 
 
-@pytest.mark.parametrize("room", [0, 1, 2, 7, 100, 1000])
-@pytest.mark.parametrize("kind", ["random", "rising", "falling", "few", "equal"])
-def test_slowest_commands_are_listed(room, kind):
-    """Of several workers' commands the slowest are listed, the slowest first, and of those that
-    took equally long the earliest first."""
-    rng = random.Random(kind)
-    count = 3 if kind == "few" else 500
-    took = {"rising": range(count), "falling": range(count, 0, -1), "equal": [9] * count}.get(
-        kind, [int(rng.lognormvariate(11, 1.5)) for _ in range(count)])
-    rows = [(ns, 10 ** 9 + at, at % 5) for at, ns in enumerate(took)]
-    done = run(part("sg_io_slowest", "workers/slowest.c"), str(room),
-               stdin="\n".join(" ".join(map(str, row)) for row in rows).encode())
-    got = [tuple(map(int, line.split())) for line in done.stdout.splitlines()]
-    want = sorted(rows, key=lambda row: (-row[0], row[1]))[:room]
-    assert [ns for ns, *_ in got] == [ns for ns, *_ in want]
-    # Which of equally slow commands are left out is not defined.
-    assert set(got) <= set(rows) and len(set(got)) == len(got)
-    assert got == sorted(got, key=lambda row: (-row[0], row[1]))
-
-
 READ = "28000000000000000800 in 4096"
 FIXED = "70 00 05 00 00 00 00 0a 00 00 00 00 21 00 00 00 00 00".replace(" ", "")
 DESCRIPTOR = "72 05 21 00 00 00 00 00".replace(" ", "")
 
 
-def outcomes(*rows):
-    program = part("sg_io_outcome", "workers/outcome.c", "cmdfile/cdb.c", "cmdfile/expect.c",
-                   "util.c", libsmq=("outcome.c", "device.c", "strerror.c"))
-    done = run(program, stdin="\n".join(rows).encode())
+def outcomes(tmp_path, *rows):
+    """The counts of good and other outcomes, and the kinds of these. A row is a line of a command
+    file, how its command ended, and the byte that its data-in consists of."""
+    path = tmp_path / "cmds"
+    path.write_text("".join(f"{line}\n" for line, *_ in rows), encoding="ascii")
+    program = part("sg_io_outcome", "workers/outcome.c", *COMMAND_FILE,
+                   libsmq=("outcome.c", "device.c", "strerror.c"))
+    done = run(program, path, stdin="".join(f"{end} {byte}\n" for _, end, byte in rows).encode())
     head, *entries = done.stdout.splitlines()
     good, bad = map(int, head.split())
     return good, bad, [tuple(entry.split("|")) for entry in entries]
 
 
-def only(row):
-    good, bad, entries = outcomes(row)
-    assert (good, bad, len(entries)) == (0, 1, 1)
-    return entries[0][2:]
+def ends_of_reads(tmp_path, *ends):
+    return outcomes(tmp_path, *((READ, end, 0) for end in ends))
 
 
-def test_good_outcomes_are_counted():
-    rows = [f"{READ} 0 0 0 0 0 -", f"{READ} 0 4 0 0 0 -", f"{READ} 0 0 0 8 0 -"]
-    assert outcomes(*rows) == (3, 0, [])
+def test_good_outcomes_are_counted(tmp_path):
+    rows = ["0 0 0 0 0 -", "0 4 0 0 0 -", "0 0 0 8 0 -"]
+    assert ends_of_reads(tmp_path, *rows) == (3, 0, [])
 
 
-def test_fixed_and_descriptor_sense_count_as_one_result():
-    good, bad, entries = outcomes(f"{READ} 0 2 0 8 0 {FIXED}", f"{READ} 0 2 0 0 0 {DESCRIPTOR}")
+def test_fixed_and_descriptor_sense_count_as_one_result(tmp_path):
+    good, bad, entries = ends_of_reads(tmp_path, f"0 2 0 8 0 {FIXED}", f"0 2 0 0 0 {DESCRIPTOR}")
     assert (good, bad) == (0, 2)
     assert entries == [(
         "2", "1", "CHECK CONDITION",
@@ -114,27 +95,27 @@ def test_fixed_and_descriptor_sense_count_as_one_result():
      "CHECK CONDITION: Unit Attention (6h): Power on, reset, or bus device reset occurred "
      "(29h/00h)"),
 ])
-def test_each_kind_of_bad_outcome_has_name_and_text(row, name, text):
+def test_each_kind_of_bad_outcome_has_name_and_text(tmp_path, row, name, text):
     """test_libsmq.py has the texts of more statuses, host bytes and errors."""
-    assert only(f"{READ} {row}") == (name, text)
+    assert ends_of_reads(tmp_path, row) == (0, 1, [("1", "1", name, text)])
 
 
-def test_short_inquiry_is_good():
-    assert outcomes("120000006000 in 96 0 0 0 0 60 -") == (1, 0, [])
+def test_short_inquiry_is_good(tmp_path):
+    assert outcomes(tmp_path, ("120000006000 in 96", "0 0 0 0 60 -", 0)) == (1, 0, [])
 
 
-def test_results_are_listed_in_order_of_appearance():
-    rows = [f"{READ} 0 0 0 0 0 -", f"{READ} 5 0 0 0 0 -", f"{READ} 0 8 0 0 0 -",
-            f"{READ} 0 8 0 0 0 -", f"{READ} 5 0 0 0 0 -", f"{READ} 0 2 0 0 0 {FIXED}",
-            f"{READ} 5 0 0 0 0 -"]
-    good, bad, entries = outcomes(*rows)
+def test_results_are_listed_in_order_of_appearance(tmp_path):
+    rows = ["0 0 0 0 0 -", "5 0 0 0 0 -", "0 8 0 0 0 -",
+            "0 8 0 0 0 -", "5 0 0 0 0 -", f"0 2 0 0 0 {FIXED}",
+            "5 0 0 0 0 -"]
+    good, bad, entries = ends_of_reads(tmp_path, *rows)
     assert (good, bad) == (1, 6)
     assert [entry[:3] for entry in entries] == [
         ("3", "2", "EIO"), ("2", "3", "BUSY"), ("1", "6", "CHECK CONDITION")]
 
 
-def test_200_kinds_are_counted_separately():
-    rows = [f"{READ} 0 2 0 0 0 7203{n:02x}00" for n in range(200)]
-    good, bad, entries = outcomes(*rows, *rows)
+def test_200_kinds_are_counted_separately(tmp_path):
+    rows = [f"0 2 0 0 0 7203{n:02x}00" for n in range(200)]
+    good, bad, entries = ends_of_reads(tmp_path, *rows, *rows)
     assert (good, bad, len(entries)) == (0, 400, 200)
     assert [int(entry[1]) for entry in entries] == list(range(1, 201))
