@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "timed/timed.h"
+#include "timed/build.h"
+#include "timed/collect.h"
 
 struct result {
 	__u64 issued;
@@ -164,7 +165,6 @@ static void replay_by_kernel(struct timed *t, struct result *results)
 static struct timed *make_timed(struct worker *w, struct plan *plan)
 {
 	static struct timed *t;
-	__u64 bytes;
 	int i;
 
 	t = calloc(1, sizeof(*t));
@@ -176,7 +176,7 @@ static struct timed *make_timed(struct worker *w, struct plan *plan)
 	t->targets = calloc(1, sizeof(*t->targets));
 	t->depth = 0xffff;
 	pthread_mutex_init(&t->lock, NULL);
-	timed_measure(plan->file, t, &bytes);
+	chunk_measure(plan->file, t);
 	t->targets->slots = calloc(t->targets->room, sizeof(*t->targets->slots));
 	t->targets->which = calloc(t->targets->room, sizeof(*t->targets->which));
 	for (i = 0; i < CHUNKS; i++) {

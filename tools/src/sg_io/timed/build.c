@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "timed.h"
+#include "build.h"
 
-#define PAGE		4096ULL
-#define MEMORY		(16ULL << 20)	/* of a chunk, unless a single command needs more */
 #define GROUP		16	/* slots filled by one call, which nothing may interrupt */
 /*
  * With PLAN_LOAD a chunk tells how many to allow in later ones: so it is small at first, but large
@@ -17,83 +15,6 @@
 #define LOAD_COMMANDS	16
 #define LOAD_SHARE	8	/* then it has this fraction of the commands before it */
 #define LOAD_GAIN	1.5	/* the most by which the recording's load is multiplied */
-
-static __u64 pages(__u64 bytes)
-{
-	return (bytes + PAGE - 1) / PAGE;
-}
-
-/* The memory of the chunk that a command's data needs. */
-static __u64 own_bytes(const struct cmdfile *file, const struct command *cmd)
-{
-	return cmd->dir == DIR_OUT || (cmd->dir == DIR_IN && file->expects_data) ?
-		pages(cmd->bytes) * PAGE : 0;
-}
-
-void timed_measure(const struct cmdfile *file, struct timed *t, __u64 *chunk_bytes)
-{
-	unsigned int counts[FILE_DEVICES] = {};
-	__u64 bytes = 0, each, largest = 0;
-	const struct command *cmd;
-	size_t i;
-
-	*chunk_bytes = 0;
-	for (i = 0; i < file->nr; i++) {
-		if (i >= CHUNK_COMMANDS) {
-			cmd = &file->cmds[i - CHUNK_COMMANDS];
-			bytes -= own_bytes(file, cmd);
-			counts[cmd->dev]--;
-		}
-		cmd = &file->cmds[i];
-		each = own_bytes(file, cmd);
-		bytes += each;
-		largest = each > largest ? each : largest;
-		*chunk_bytes = bytes > *chunk_bytes ? bytes : *chunk_bytes;
-		if (t && ++counts[cmd->dev] > t->targets[cmd->dev].room)
-			t->targets[cmd->dev].room = counts[cmd->dev];
-	}
-	if (*chunk_bytes > MEMORY)
-		*chunk_bytes = largest > MEMORY ? largest : MEMORY;
-}
-
-__u64 timed_bytes(const struct cmdfile *file)
-{
-	__u64 chunk_bytes;
-
-	timed_measure(file, NULL, &chunk_bytes);
-	return pages(file->max_in) * PAGE + CHUNKS * chunk_bytes;
-}
-
-/* Adds an entry that only waits. Return: NULL without memory. */
-static struct smq_sg_timed_entry *add_entry(struct timed *t, struct part *p, __u64 due, __u32 after)
-{
-	struct smq_sg_timed_entry *e;
-	unsigned int room;
-	void *bigger;
-
-	if (p->nr == p->room) {
-		room = p->room ? 2 * p->room : 64;
-		bigger = realloc(p->entries, room * sizeof(*p->entries));
-		if (!bigger)
-			return NULL;
-		p->entries = bigger;
-		bigger = realloc(p->results, room * sizeof(*p->results));
-		if (!bigger)
-			return NULL;
-		p->results = bigger;
-		p->room = room;
-	}
-	e = &p->entries[p->nr];
-	*e = (struct smq_sg_timed_entry){
-		.run.flags = SMQ_SG_TIMED_NOTHING | SMQ_SG_TIMED_NUMBER |
-			     (after ? SMQ_SG_TIMED_AFTER : 0),
-		.due = due, .number = ++t->number, .after = after,
-	};
-	t->ends[t->number % SMQ_SG_TIMED_WINDOW] = 0;
-	/* The kernel writes 0, see timed_collect(). */
-	p->results[p->nr++] = (struct smq_sg_timed_result){ .reserved = ~0u };
-	return e;
-}
 
 /* Whether an entry of chunk @nth may not have ended when the next chunk is sent. */
 static bool is_near(const struct timed *t, unsigned int nth)
@@ -121,7 +42,7 @@ static int find_waits(struct timed *t, struct chunk *c, unsigned int lane, __u32
 		other = t->lane_of[s->plan->file->cmds[s->next - 2].cpu - CPU_ANY];
 		before = &t->lanes[other];
 		if (other != lane && c->nr) {
-			e = add_entry(t, &c->parts[other], 0, 0);
+			e = chunk_add_entry(t, &c->parts[other], 0, 0);
 			if (!e)
 				return -1;
 			after[(*nr)++] = e->number;
@@ -141,7 +62,7 @@ static void fill_slot(struct timed *t, const struct chunk *c, const struct comma
 	const struct cmdfile *file = t->w->run->file;
 	struct timed_target *g = &t->targets[cmd->dev];
 	struct smq_sg_slot *s = &g->slots[g->nr];
-	__u64 own = own_bytes(file, cmd), at = 0;
+	__u64 own = chunk_own_bytes(file, cmd), at = 0;
 
 	g->which[g->nr++] = c->nr;
 	*s = (struct smq_sg_slot){ .cdb_len = cmd->cdb_len, .timeout_ms = cmd->timeout_ms };
@@ -150,7 +71,7 @@ static void fill_slot(struct timed *t, const struct chunk *c, const struct comma
 		at = t->in_bytes + (c - t->chunks) * t->chunk_bytes + t->used;
 		t->used += own;
 	}
-	ref->page = at / PAGE;
+	ref->page = at / CHUNK_PAGE;
 	if (cmd->dir == DIR_NONE || !cmd->bytes)
 		return;
 	s->direction = cmd->dir == DIR_IN ? SMQ_SG_IN : SMQ_SG_OUT;
@@ -194,9 +115,9 @@ static bool add_command(struct timed *t, struct chunk *c, unsigned int lane)
 	if (find_waits(t, c, lane, after, &nr))
 		return false;
 	for (i = 0; i + 1 < nr; i++)
-		if (!add_entry(t, p, due, after[i]))
+		if (!chunk_add_entry(t, p, due, after[i]))
 			return false;
-	e = add_entry(t, p, due, nr ? after[nr - 1] : 0);
+	e = chunk_add_entry(t, p, due, nr ? after[nr - 1] : 0);
 	if (!e)
 		return false;
 	t->numbers[nth % STREAM_WINDOW] = e->number;
@@ -258,7 +179,7 @@ static bool fits(const struct timed *t, const struct chunk *c, __u32 numbers)
 	/* An entry for each wait, up to three more, and the last entries of all parts. */
 	return c->nr < most_commands(t) &&
 		numbers + s->nr_waits + 3 + s->nr_lanes <= CHUNK_NUMBERS &&
-		t->used + own_bytes(file, &file->cmds[s->next - 1]) <= t->chunk_bytes;
+		t->used + chunk_own_bytes(file, &file->cmds[s->next - 1]) <= t->chunk_bytes;
 }
 
 /* Ends each part with an entry that tells when all before it have been sent. */
@@ -272,7 +193,7 @@ static bool end_parts(struct timed *t, struct chunk *c)
 		p = &c->parts[lane];
 		if (!p->nr)
 			continue;
-		e = add_entry(t, p, p->entries[p->nr - 1].due, 0);
+		e = chunk_add_entry(t, p, p->entries[p->nr - 1].due, 0);
 		if (!e)
 			return false;
 		t->lanes[lane].sent = e->number;

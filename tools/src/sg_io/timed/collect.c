@@ -3,9 +3,8 @@
 #include <err.h>
 #include <errno.h>
 
-#include "timed.h"
+#include "collect.h"
 
-#define PAGE	4096ULL
 /* After this time without progress it is worth counting what has not ended. */
 #define SLOW_NS	NS_PER_S
 /* Each time that a chunk has ended, what earlier ones had counts this much less. */
@@ -105,7 +104,7 @@ static void take(struct timed *t, struct chunk *c, unsigned int nth)
 	const struct command *cmd = &run->file->cmds[c->first + nth];
 	struct request rq = {
 		.target = &run->targets[cmd->dev], .cmd = cmd, .sequence = c->first + nth,
-		.buffer = t->memory + ref->page * PAGE,
+		.buffer = t->memory + ref->page * CHUNK_PAGE,
 	};
 
 	/* The batch has failed as a whole. */

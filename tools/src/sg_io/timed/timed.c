@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "build.h"
+#include "collect.h"
 #include "timed.h"
 #include "util.h"
 #include "paths/paths.h"
@@ -17,6 +19,13 @@
 #define LEAD_NS		(NS_PER_S / 50)
 #define SHAPES		1024	/* commands that were tried and are remembered */
 #define SENDER_NICE	-10
+
+__u64 timed_bytes(const struct cmdfile *file)
+{
+	__u64 in = (file->max_in + CHUNK_PAGE - 1) & ~(CHUNK_PAGE - 1);
+
+	return in + CHUNKS * chunk_measure(file, NULL);
+}
 
 /* The file on which all batches are submitted. Its slot makes the user their owner. */
 static int open_leader(struct timed *t)
@@ -190,7 +199,7 @@ static int allocate(struct timed *t)
 	}
 	for (i = 0; i < run->nr_lanes; i++)
 		t->lane_of[run->lanes[i].cpu - CPU_ANY] = i;
-	timed_measure(run->file, t, &t->chunk_bytes);
+	t->chunk_bytes = chunk_measure(run->file, t);
 	t->in_bytes = timed_bytes(run->file) - CHUNKS * t->chunk_bytes;
 	t->depth = run->depth * run->nr_lanes < 0xffff ? run->depth * run->nr_lanes : 0xffff;
 	if (!timed_bytes(run->file))
