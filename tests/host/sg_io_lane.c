@@ -81,6 +81,7 @@ int main(int argc, char **argv)
 		};
 	run.file = &file;
 	run.passes = strtoul(argv[5], NULL, 10);
+	run.any_target = true;
 	plan = plan_new(&file, &opt);
 	run.lanes = plan ? lanes_new(plan, &run.nr_lanes) : NULL;
 	if (!run.lanes || worker_init(&w, &run, 0))

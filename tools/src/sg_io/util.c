@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "util.h"
 
@@ -167,4 +168,14 @@ int wait_for_process(pid_t pid)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return status;
+}
+
+void touch_memory(void *mem, size_t bytes)
+{
+	size_t page = sysconf(_SC_PAGESIZE), at;
+	char *p = mem;
+
+	for (at = 0; at < bytes; at += page)
+		__atomic_fetch_or(&p[at], 0, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&p[bytes - 1], 0, __ATOMIC_RELAXED);
 }

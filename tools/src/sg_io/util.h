@@ -79,6 +79,12 @@ bool array_make_room(void *array, size_t size, size_t nr, size_t *room);
 void *shared_alloc(size_t bytes);
 void shared_free(void *mem, size_t bytes);
 
+/*
+ * Touches each page, because the first access is a page fault, which would delay a command that is
+ * due. Writes what was there, in a way that the compiler does not remove.
+ */
+void touch_memory(void *mem, size_t bytes);
+
 /* Waits until a child has ended. Return: its status, as waitpid() says it. */
 int wait_for_process(pid_t pid);
 

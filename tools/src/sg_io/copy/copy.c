@@ -279,7 +279,7 @@ static int execute(struct copy *c)
 
 	run->check_arg = c;
 	run->work = copy_job_work;
-	run->targets[0].limit = c->nr_chunks;
+	run->total = c->nr_chunks;
 	run->wake_fd = eventfd(0, EFD_CLOEXEC);
 	if (run->wake_fd < 0) {
 		warn("eventfd");

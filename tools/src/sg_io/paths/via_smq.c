@@ -19,7 +19,6 @@
 
 #include "paths.h"
 #include "cmdfile/dataset.h"
-#include "workers/lane.h"
 
 #define CHUNK		1024	/* slots prepared by one call */
 #define MAX_EVENTS	256	/* fetched at a time */
@@ -78,7 +77,7 @@ static void locate_data(const struct worker *w, const struct command *cmd, unsig
 	unsigned int low = 0, high = p->nr_regions, mid;
 
 	s->direction = cmd->dir == DIR_IN ? SMQ_SG_IN : SMQ_SG_OUT;
-	if (cmd->dir == DIR_IN || w->run->lanes) {
+	if (cmd->dir == DIR_IN || w->run->any_target) {
 		s->buffer = place;
 		return;
 	}
@@ -230,8 +229,8 @@ static int take_shaped(struct worker *w, const struct command *cmd, unsigned int
 }
 
 /*
- * Prepares a slot for each shape of a lane, and gives it away when the next one needs it: the node
- * refuses a command that it cannot take now, not when it is due.
+ * Prepares a slot for each shape of a lane's commands, and gives it away when the next one needs
+ * it: the node refuses a command that it cannot take now, not when it is due.
  */
 static int try_shapes(struct worker *w)
 {
@@ -240,11 +239,11 @@ static int try_shapes(struct worker *w)
 	const struct command *cmd;
 	struct smq_sg_run run;
 	__u32 field = 0;
-	size_t i;
 	int ret;
 
-	for (i = 0; w->lane && i < w->lane->nr; i++) {
-		cmd = &file->cmds[w->lane->cmds[i]];
+	for (cmd = file->cmds; w->lane && cmd < file->cmds + file->nr; cmd++) {
+		if (cmd->cpu != w->home)
+			continue;
 		ret = take_shaped(w, cmd, 0, &p->targets[cmd->dev], &run, &field);
 		if (!ret)
 			continue;
@@ -272,7 +271,7 @@ static int lend_memory(const struct worker *w, const struct smq_target *t,
 	}
 	for (i = 0; each && i < w->nr_requests && !ret; i++) {
 		rq = &w->requests[i];
-		if (run->lanes || rq->target == target)
+		if (run->any_target || rq->target == target)
 			ret = smq_lend(t->dev, rq->place, rq->buffer, each, 0);
 	}
 	for (i = 0; i < p->nr_regions && !ret; i++)
@@ -328,7 +327,7 @@ static int open_smq(struct worker *w)
 	while (p->copies > 1 && p->copies * run->file->nr + run->depth + 1 > SMQ_SG_MAX_SLOTS)
 		p->copies--;
 	/* Data-in that is to be checked must be stored in the buffer of the request. */
-	if (!run->lanes && !run->check && !run->file->expects_data)
+	if (!run->any_target && !run->check && !run->file->expects_data)
 		p->prepared = p->copies * run->file->nr;
 	p->sets = run->moving || !p->prepared;
 	p->nr_shaped = p->prepared || run->depth + 1 > SHAPED_MIN ? run->depth + 1 : SHAPED_MIN;

@@ -48,7 +48,7 @@ static __u64 patience(const struct run *run)
 static void show_progress(struct watch *w, __u64 now)
 {
 	const struct run *run = w->run;
-	__u64 done = 0, bad = 0, total = 0;
+	__u64 done = 0, bad = 0;
 	double elapsed = (now - run->start_ns) / 1e9, share = 0;
 	char of[48] = "";
 	unsigned int i;
@@ -57,13 +57,9 @@ static void show_progress(struct watch *w, __u64 now)
 		done += atomic_load_explicit(&w->workers[i].done, memory_order_relaxed);
 		bad += atomic_load_explicit(&w->workers[i].bad, memory_order_relaxed);
 	}
-	if (run->lanes)
-		total = run->file->nr * run->passes;
-	else if (run->targets[0].limit != ~0ULL)
-		total = run->targets[0].limit * run->nr_targets;
-	if (total) {
-		share = 100.0 * done / total;
-		snprintf(of, sizeof(of), "/%llu", total);
+	if (run->total) {
+		share = 100.0 * done / run->total;
+		snprintf(of, sizeof(of), "/%llu", run->total);
 	}
 	if (run->time_ns && 100e9 * elapsed / run->time_ns > share)
 		share = 100e9 * elapsed / run->time_ns;

@@ -9,7 +9,6 @@
 #include "run.h"
 #include "device/take.h"
 #include "paths/paths.h"
-#include "timed/timed.h"
 
 #define WHY_BYTES	512
 
@@ -27,7 +26,7 @@ static const struct engine *choose_engine(const struct run_options *opt,
 	if (!strcmp(via, "bsg"))
 		return &engine_bsg;
 	if (!strcmp(via, "smq"))
-		return opt->timed ? &engine_timed : &engine_smq;
+		return opt->smq ?: &engine_smq;
 	if (!strcmp(via, "bsg-uring"))
 		return dev->kind == NODE_SMQ ? &engine_smq_uring : &engine_bsg_uring;
 	/* Use SG_IO on an sd node only if the depth is 1 or there is no sg node. */
@@ -84,6 +83,7 @@ static int init_target(struct run *run, struct target *t, const struct device *d
 	t->dev = dev;
 	t->block_size = dev->block_size;
 	t->limit = opt->count ? opt->count : opt->time ? ~0ULL : run->file->nr;
+	run->total += t->limit != ~0ULL ? t->limit : 0;
 	if (run->engine == &engine_block && !dev->blocks) {
 		warnx("%s: has no medium to read or write", dev->given);
 		return EXIT_DEVICE;

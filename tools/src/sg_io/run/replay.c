@@ -113,7 +113,7 @@ static void take_args(struct argp_state *state, struct replay_options *o)
 		take_via(state, "smq", &o->run);
 	if (o->kernel_pace && strcmp(o->run.via, "smq"))
 		argp_error(state, "--pace kernel is for --via smq");
-	o->run.timed = !o->user_pace;
+	o->run.smq = o->user_pace ? NULL : &engine_timed;
 	if (o->maps.from_us >= o->maps.to_us)
 		argp_error(state, "--from is not before --to");
 	o->run.file = map_take_args(state, o->args, o->nr_args, &o->maps);
@@ -347,7 +347,7 @@ static void set_awake(struct run *run, const struct replay_options *opt)
 	__u64 us = opt->awake_us;
 
 	if (us == ~0ULL)
-		us = run->timed ? AWAKE_KERNEL_US : AWAKE_US;
+		us = run->engine == &engine_timed ? AWAKE_KERNEL_US : AWAKE_US;
 	if (opt->plan.mode != PLAN_MAX && run->nr_lanes > cpus) {
 		warnx("warning: lines without cpu= share %u CPUs with the others: all may be late",
 		      cpus);
@@ -380,10 +380,7 @@ static int execute(struct run *run, struct replay_options *opt)
 	struct plan *plan;
 	int status = EXIT_USAGE, awake = -1;
 
-	run->timed = run->engine == &engine_timed;
-	if (run->timed)
-		run->work = timed_work;
-	opt->plan.streamed = run->timed;
+	opt->plan.streamed = run->engine == &engine_timed;
 	plan = plan_new(run->file, &opt->plan);
 	if (!plan) {
 		warnx("no memory for the plan of %zu commands", run->file->nr);
@@ -394,6 +391,13 @@ static int execute(struct run *run, struct replay_options *opt)
 		set_awake(run, opt);
 		run->lead_ns = LEAD_NS;
 		run->passes = opt->passes;
+		run->total = run->file->nr * run->passes;
+		run->any_target = true;
+		run->forks = !opt->plan.streamed;
+		run->nr_workers = run->forks ? run->nr_lanes : 1;
+		run->memory = run->forks ? 0 : timed_bytes(run->file);
+		run->work = run->forks ? lane_work : timed_work;
+		run->assign = lane_assign;
 		run->stop_when = opt->stop_when;
 		run->check_arg = opt;
 		if (opt->plan.mode != PLAN_MAX)

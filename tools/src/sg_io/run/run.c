@@ -14,8 +14,6 @@
 #include "signals.h"
 #include "cmdfile/dataset.h"
 #include "paths/paths.h"
-#include "timed/timed.h"
-#include "workers/lane.h"
 #include "workers/workers.h"
 
 #define MAX_WORKERS	4096
@@ -27,19 +25,16 @@
  */
 static unsigned int count_workers(const struct run *run, const struct run_options *opt)
 {
-	if (run->timed)
-		return 1;
-	if (run->lanes)
-		return run->nr_lanes;
+	if (run->nr_workers)
+		return run->nr_workers;
 	return run->engine->sync ? opt->jobs * opt->depth * run->nr_targets : opt->jobs;
 }
 
 static int check_size(const struct run *run, const struct run_options *opt)
 {
-	__u64 requests = run->lanes ? run->nr_lanes * opt->depth :
-		opt->jobs * opt->depth * run->nr_targets;
+	__u64 requests = opt->depth * (run->nr_workers ?: opt->jobs * run->nr_targets);
 	__u64 need = dataset_bytes(run->file->data) +
-		(run->timed ? timed_bytes(run->file) : requests * worker_request_bytes(run));
+		(run->memory ?: requests * worker_request_bytes(run));
 
 	if (count_workers(run, opt) > MAX_WORKERS) {
 		warnx("--jobs, --depth and the devices make %u threads, the limit is %d",
@@ -47,7 +42,7 @@ static int check_size(const struct run *run, const struct run_options *opt)
 		return -1;
 	}
 	/* A replay, and a run that checks the data, need slots for shapes of commands only. */
-	if (run->engine == &engine_smq && !run->check && !run->lanes &&
+	if (run->engine == &engine_smq && !run->check && !run->any_target &&
 	    run->file->nr + opt->depth >= SMQ_SG_MAX_SLOTS) {
 		warnx("%s: %zu commands; --via %s needs a slot for each and --depth more, "
 		      "the limit is %u",

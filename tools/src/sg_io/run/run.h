@@ -15,7 +15,7 @@
 
 struct run_options {
 	bool replay;
-	bool timed;		/* of a replay --via smq: the kernel keeps to the times */
+	const struct engine *smq;	/* the engine of the path smq; NULL: engine_smq */
 	const char *via;	/* the path; NULL: the one for the given kind of node */
 	__u64 depth;
 	__u64 batch;

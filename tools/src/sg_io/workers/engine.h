@@ -24,7 +24,7 @@
  *	writes the reason to @why if it cannot. NULL: it can if max_hw_sectors_kb allows it
  * @open: allocates the worker's memory; prints one message if it fails. NULL: needs none
  * @queue: takes a command, and may call worker_done() for it. Never fails: an error becomes the
- *	command's outcome
+ *	command's outcome. NULL: run.work does all, without requests
  * @submit: sends the queued commands (NULL: queue() has sent them)
  * @reap: sends the queued commands, then calls worker_done() for commands that have ended;
  *	waits until there are @min of them or @wait_ns have passed

@@ -303,6 +303,7 @@ void lane_work(struct worker *w)
 {
 	struct lane *l = w->lane;
 
+	touch_memory(l, sizeof(*l));
 	w->ended = note_end;
 	/* By default a timer may be 50 us late. */
 	prctl(PR_SET_TIMERSLACK, 1);
@@ -312,6 +313,12 @@ void lane_work(struct worker *w)
 	do
 		work_pass(w);
 	while (begin_pass(w));
+}
+
+void lane_assign(struct worker *w, unsigned int nth)
+{
+	w->lane = &w->run->lanes[nth];
+	w->home = w->lane->cpu;
 }
 
 /* Makes a lane for each CPU that @file names. Return: false if there is no memory. */

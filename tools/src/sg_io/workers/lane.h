@@ -30,6 +30,8 @@ struct lane {
 
 /* The work function of a lane's worker: issues all of its commands, until run->stop. */
 void lane_work(struct worker *w);
+/* The run.assign of lanes. */
+void lane_assign(struct worker *w, unsigned int nth);
 
 /**
  * lanes_new() - distribute a file's commands to lanes, by CPU

@@ -280,7 +280,7 @@ void worker_work(struct worker *w)
 
 size_t worker_request_bytes(const struct run *run)
 {
-	__u32 bytes = run->lanes ? run->file->max_bytes : run->file->max_in;
+	__u32 bytes = run->any_target ? run->file->max_bytes : run->file->max_in;
 
 	return (bytes + PAGE - 1) & ~(size_t)(PAGE - 1);
 }
@@ -300,9 +300,8 @@ int worker_init(struct worker *w, struct run *run, unsigned int nth)
 	w->cpu = CPU_ANY;
 	w->targets = &run->targets[run->engine->sync ? nth % run->nr_targets : 0];
 	w->nr_targets = nr;
-	/* A lane's requests may go to any target. */
-	w->nr_requests = (run->lanes ? 1 : nr) * (run->engine->sync ? 1 : run->depth);
-	if (run->timed)
+	w->nr_requests = (run->any_target ? 1 : nr) * (run->engine->sync ? 1 : run->depth);
+	if (!run->engine->queue)
 		w->nr_requests = 0;
 	w->requests = calloc(w->nr_requests, sizeof(*w->requests));
 	w->free = calloc(w->nr_requests, sizeof(struct request *));
@@ -321,7 +320,7 @@ int worker_init(struct worker *w, struct run *run, unsigned int nth)
 	}
 	for (i = 0; i < w->nr_requests; i++) {
 		w->requests[i].index = i;
-		w->requests[i].place = run->lanes ? i : i / nr;
+		w->requests[i].place = run->any_target ? i : i / nr;
 		w->requests[i].target = &w->targets[i % nr];
 		if (each)
 			w->requests[i].buffer = (char *)w->buffers + i * each;

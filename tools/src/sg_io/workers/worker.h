@@ -67,9 +67,15 @@ struct run {
 	__u64 time_ns;			/* 0: no end by time */
 	__u64 warm_up_ns;		/* at the start: what ends in it is not counted */
 	cpu_set_t cpus;			/* CPUs on which sg_io may run */
-	struct lane *lanes;		/* of a replay; NULL: no replay */
+	unsigned int nr_workers;	/* 0: as depth, nr_jobs and the targets say */
+	bool forks;			/* each worker is a process */
+	bool any_target;		/* requests may go to any target; buffers have all data */
+	__u64 memory;			/* for data, in bytes; 0: the buffers of the requests */
+	__u64 total;			/* commands, 0: not known */
+	/* Called for each worker before its process is started. */
+	void (*assign)(struct worker *w, unsigned int nth);
+	struct lane *lanes;		/* of a replay */
 	unsigned int nr_lanes;
-	bool timed;			/* of a replay: the kernel issues, for one worker */
 	__u64 lead_ns;			/* of a replay: from start_ns to time 0 of FILE */
 	__u64 passes;			/* of a replay: how often it issues FILE; 0: no end */
 	struct stop_when stop_when;	/* of a replay */
@@ -101,7 +107,7 @@ struct request {
 	bool in_flight;
 	unsigned int tries;		/* how often the command was sent again */
 	bool overtaken;			/* of a replay: its command was counted as overtaken */
-	void *buffer;			/* for data-in; of a replay for all data. Page aligned */
+	void *buffer;			/* for data-in, or all data. Page aligned */
 	struct outcome out;
 };
 
@@ -131,6 +137,7 @@ struct worker {
 	int cpu;			/* the CPU to which the worker is pinned, or CPU_ANY */
 	bool refused;			/* a request in @free has a command to queue again */
 	struct lane *lane;		/* of a replay */
+	int home;			/* the CPU of its lane, or CPU_ANY */
 	struct copy_job *job;		/* of a copy */
 	/* Called when a command has ended, before its request is free; NULL: nobody asks. */
 	void (*ended)(struct worker *w, const struct request *rq);
@@ -159,12 +166,6 @@ static inline __u64 clock_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
-
-/* Whether each lane has a worker, which is a process. */
-static inline bool run_forks(const struct run *run)
-{
-	return run->lanes && !run->timed;
 }
 
 /* Time 0 of the file. */
@@ -197,7 +198,7 @@ static inline int request_file(const struct worker *w, const struct request *rq)
 /* The data-out of a request's command. */
 static inline const void *request_data(const struct worker *w, const struct request *rq)
 {
-	return w->run->lanes ? rq->buffer : rq->cmd->data;
+	return w->run->any_target ? rq->buffer : rq->cmd->data;
 }
 
 /* The bytes that a request's buffer needs, rounded up to pages. */

@@ -11,7 +11,6 @@
 
 #include "commands.h"
 #include "engine.h"
-#include "lane.h"
 #include "util.h"
 #include "workers.h"
 
@@ -147,20 +146,6 @@ static int start_threads(struct run *run, struct worker *workers, unsigned int n
 }
 
 /*
- * Touches each page, because the first access is a page fault, which would delay a command that is
- * due. Writes what was there, in a way that the compiler does not remove.
- */
-static void touch(void *mem, size_t bytes)
-{
-	size_t page = sysconf(_SC_PAGESIZE), at;
-	char *p = mem;
-
-	for (at = 0; at < bytes; at += page)
-		__atomic_fetch_or(&p[at], 0, __ATOMIC_RELAXED);
-	__atomic_fetch_or(&p[bytes - 1], 0, __ATOMIC_RELAXED);
-}
-
-/*
  * The main function of a lane's process. The process itself opens its files, and allocates the
  * memory that it lends: if the parent had lent it, the device would use the parent's pages.
  */
@@ -172,11 +157,10 @@ static _Noreturn void process_main(struct run *run, struct worker *w, unsigned i
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || init_worker(run, w, nth))
 		_exit(EXIT_DEVICE);
-	touch(w, sizeof(*w));
-	touch(w->lane, sizeof(*w->lane));
-	touch(w->shares, run->nr_targets * sizeof(*w->shares));
+	touch_memory(w, sizeof(*w));
+	touch_memory(w->shares, run->nr_targets * sizeof(*w->shares));
 	if (run->slowest)
-		touch(w->slowest.entries, run->slowest * sizeof(struct slow));
+		touch_memory(w->slowest.entries, run->slowest * sizeof(struct slow));
 	if (write(ready, &byte, 1) != 1)
 		_exit(EXIT_DEVICE);
 	close(ready);
@@ -206,7 +190,7 @@ static int start_process(struct run *run, struct worker *w, unsigned int nth, co
 	}
 	close(ready[1]);
 	if (pid < 0) {
-		warn("cpu=%d: fork", w->lane->cpu);
+		warn("cpu=%d: fork", w->home);
 		close(ready[0]);
 		return -1;
 	}
@@ -220,7 +204,7 @@ static int start_process(struct run *run, struct worker *w, unsigned int nth, co
 	status = wait_for_process(w->pid);
 	w->pid = 0;
 	if (WIFSIGNALED(status))
-		warnx("cpu=%d: its process was ended by signal %d", w->lane->cpu,
+		warnx("cpu=%d: its process was ended by signal %d", w->home,
 		      WTERMSIG(status));
 	return -1;
 }
@@ -235,9 +219,9 @@ static int start_processes(struct run *run, struct worker *workers, unsigned int
 		warn("pipe");
 		return -1;
 	}
-	run->work = lane_work;
 	for (i = 0; i < nr && !ret; i++) {
-		workers[i].lane = &run->lanes[i];
+		workers[i].run = run;
+		run->assign(&workers[i], i);
 		ret = start_process(run, &workers[i], i, go);
 	}
 	if (!ret)
@@ -255,7 +239,7 @@ void workers_join(const struct run *run, struct worker *workers, unsigned int nr
 	struct worker *w;
 
 	for (w = workers; w < workers + nr; w++) {
-		if (!run_forks(run))
+		if (!run->forks)
 			pthread_join(w->thread, NULL);
 		else if (w->pid)
 			wait_for_process(w->pid);
@@ -270,7 +254,7 @@ void workers_end(const struct run *run, struct worker *workers, unsigned int nr)
 	if (!workers)
 		return;
 	/* A process has closed its files and freed its memory itself. */
-	for (i = 0; !run_forks(run) && i < nr; i++)
+	for (i = 0; !run->forks && i < nr; i++)
 		if (workers[i].run)
 			worker_exit(&workers[i]);
 	shared_free(workers, bytes_of(run, nr));
@@ -283,10 +267,10 @@ struct worker *workers_start(struct run *run, unsigned int nr)
 
 	if (!workers)
 		return NULL;
-	ret = run_forks(run) ? start_processes(run, workers, nr) : start_threads(run, workers, nr);
+	ret = run->forks ? start_processes(run, workers, nr) : start_threads(run, workers, nr);
 	if (!ret)
 		return workers;
-	if (run_forks(run))
+	if (run->forks)
 		workers_join(run, workers, nr);
 	workers_end(run, workers, nr);
 	return NULL;
@@ -303,7 +287,7 @@ bool worker_lost(struct worker *w)
 		return false;
 	if (WIFSIGNALED(status))
 		warnx("cpu=%d: its process was ended by signal %d: the run ends early",
-		      w->lane->cpu, WTERMSIG(status));
+		      w->home, WTERMSIG(status));
 	w->run->lost = true;
 	atomic_store(&w->run->stop, true);
 	atomic_store(&w->finished, true);
