@@ -69,8 +69,8 @@ static __u64 measure(struct intervals *it)
 		w = &it->workers[i];
 		bad += atomic_load_explicit(&w->bad, memory_order_relaxed);
 		for (t = 0; t < w->nr_targets; t++)
-			hist_merge_live(&it->now[w->targets - it->run->targets + t],
-					&w->shares[t].latency);
+			hist_merge(&it->now[w->targets - it->run->targets + t],
+				   &w->shares[t].latency);
 	}
 	return bad;
 }

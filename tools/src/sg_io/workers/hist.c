@@ -4,17 +4,6 @@
 void hist_merge(struct hist *into, const struct hist *from)
 {
 	unsigned int i;
-
-	for (i = 0; i < HIST_BUCKETS; i++)
-		into->bucket[i] += from->bucket[i];
-	into->count += from->count;
-	if (from->max > into->max)
-		into->max = from->max;
-}
-
-void hist_merge_live(struct hist *into, const struct hist *from)
-{
-	unsigned int i;
 	__u64 n;
 
 	for (i = 0; i < HIST_BUCKETS; i++) {
@@ -22,7 +11,8 @@ void hist_merge_live(struct hist *into, const struct hist *from)
 		into->bucket[i] += n;
 		into->count += n;
 	}
-	into->max = ~0ULL;
+	if (from->max > into->max)
+		into->max = from->max;
 }
 
 void hist_subtract(struct hist *from, const struct hist *earlier)

@@ -35,10 +35,8 @@ static inline void hist_add(struct hist *h, __u64 v)
 		h->max = v;
 }
 
+/* Another thread may add to @from meanwhile; @into->max may then be too low. */
 void hist_merge(struct hist *into, const struct hist *from);
-
-/* The same while another thread adds to @from. */
-void hist_merge_live(struct hist *into, const struct hist *from);
 
 /**
  * hist_subtract() - leave the values that were added later
