@@ -347,38 +347,24 @@ bool cdb_check_data(const __u8 *cdb, unsigned int len, enum cdb_dir dir,
 	const struct cdb_op *op = cdb_find(cdb, len);
 	enum cdb_dir want_dir;
 	enum cdb_size rule;
-	__u64 n;
+	__u64 want;
 
 	if (!op)
 		return true;
+	/* If BYTES is not divisible, what is wanted is the number of blocks. */
+	cdb_transfer(cdb, len, cdb_block_size(op, cdb, bytes) ?: 1, &want_dir, &want);
+	if (dir == want_dir && bytes == want)
+		return true;
 	rule = size_rule(op, cdb);
-	n = rule == SIZE_FIXED ? op->bytes : cdb_blocks(op, cdb);
-	want_dir = op->dir;
-	if (rule == SIZE_ZERO || (!n && rule != SIZE_BLOCK))
-		want_dir = DIR_NONE;
-
-	if (dir != want_dir) {
+	if (dir != want_dir)
 		snprintf(why, size, "%s with this CDB moves data '%s', not '%s'",
 			 op->name, cdb_dir_name(want_dir), cdb_dir_name(dir));
-		return false;
-	}
-	if (want_dir == DIR_NONE)
-		return true;
-	if (rule == SIZE_FIXED || rule == SIZE_BYTES) {
-		if (bytes == n)
-			return true;
-		snprintf(why, size, "BYTES is %u but the %s CDB says %llu",
-			 bytes, op->name, n);
-		return false;
-	}
-	if (!cdb_block_size(op, cdb, bytes)) {
-		if (rule == SIZE_2BLOCKS)
-			n *= 2;
+	else if (rule == SIZE_FIXED || rule == SIZE_BYTES)
+		snprintf(why, size, "BYTES is %u but the %s CDB says %llu", bytes, op->name, want);
+	else
 		snprintf(why, size, "BYTES %u is not divisible by the %llu blocks %s moves",
-			 bytes, n, op->name);
-		return false;
-	}
-	return true;
+			 bytes, want, op->name);
+	return false;
 }
 
 bool cdb_changes_medium(const __u8 *cdb, unsigned int len, enum cdb_dir dir)

@@ -21,7 +21,6 @@
 #define AT_US_MAX	(1000000ULL * 86400 * 365)
 #define TOOK_NS_MAX	(1000000ULL * 0x7fffffff)	/* see cmdfile_took() */
 #define FIRST_ROOM	1024	/* for commands; it doubles */
-#define LONG_CDBS	128	/* allocated at a time */
 
 #define WHY_BYTES	512
 
@@ -355,30 +354,25 @@ static bool parse_line(struct line *l, const struct cmdfile_options *opt)
 			     WHY_BYTES);
 }
 
-/* CDBs for which struct command has no room. */
-struct long_cdbs {
-	struct long_cdbs *next;
-	unsigned int nr;
-	__u8 cdbs[LONG_CDBS][CDB_MAX];
-};
-
-static bool set_cdb(struct line *l, struct cmdfile *file)
+/* A CDB for which struct command has no room stays in the line until that is complete. */
+static void set_cdb(struct line *l)
 {
-	struct long_cdbs *more;
-
-	if (l->cmd->cdb_len <= CDB_INLINE) {
+	if (l->cmd->cdb_len > CDB_INLINE)
+		l->cmd->long_cdb = l->cdb;
+	else
 		memcpy(l->cmd->cdb, l->cdb, CDB_INLINE);
+}
+
+static bool keep_cdb(struct line *l)
+{
+	__u8 *copy;
+
+	if (l->cmd->cdb_len <= CDB_INLINE)
 		return true;
-	}
-	if (!file->long_cdbs || file->long_cdbs->nr == LONG_CDBS) {
-		more = calloc(1, sizeof(*more));
-		if (!more)
-			return fail(l, "no memory");
-		more->next = file->long_cdbs;
-		file->long_cdbs = more;
-	}
-	l->cmd->long_cdb = file->long_cdbs->cdbs[file->long_cdbs->nr++];
-	memcpy(l->cmd->long_cdb, l->cdb, CDB_MAX);
+	copy = malloc(CDB_MAX);
+	if (!copy)
+		return fail(l, "no memory");
+	l->cmd->long_cdb = memcpy(copy, l->cdb, CDB_MAX);
 	return true;
 }
 
@@ -647,8 +641,7 @@ static enum map_result add_line(struct line *l, __u32 number, const struct cmdfi
 		return MAP_FAIL;
 	if (!cmd->cdb_len)
 		return MAP_KEEP;
-	if (!set_cdb(l, file))
-		return MAP_FAIL;
+	set_cdb(l);
 	file->timed |= has(l, KEY_AT);
 	set_time(times, cmd, has(l, KEY_AT));
 	result = place(l, opt, file);
@@ -656,7 +649,7 @@ static enum map_result add_line(struct line *l, __u32 number, const struct cmdfi
 		return result;
 	if ((opt->by_time && !check_time(times, l)) ||
 	    !build_data(l, opt->make_later, file->data) || !set_took(l, file, *room) ||
-	    !set_expect(l, file, *room))
+	    !set_expect(l, file, *room) || !keep_cdb(l))
 		return MAP_FAIL;
 	note_limits(file, cmd);
 	if (++file->nr > MAX_COMMANDS)
@@ -752,12 +745,11 @@ void cmdfile_fill(const struct command *cmd, void *buf)
 
 void cmdfile_free(struct cmdfile *file)
 {
-	struct long_cdbs *cdbs;
+	size_t i;
 
-	while ((cdbs = file->long_cdbs)) {
-		file->long_cdbs = cdbs->next;
-		free(cdbs);
-	}
+	for (i = 0; i < file->nr; i++)
+		if (file->cmds[i].cdb_len > CDB_INLINE)
+			free(file->cmds[i].long_cdb);
 	dataset_free(file->data);
 	while (file->nr_devs)
 		free(file->devs[--file->nr_devs]);

@@ -15,14 +15,12 @@
 
 struct dataset;
 struct maps;
-struct long_cdbs;
 
 struct cmdfile {
 	const char *name;
 	struct command *cmds;
 	size_t nr;
 	__u32 *took;		/* of each command, see cmdfile_took(); NULL: no line has took= */
-	struct long_cdbs *long_cdbs;
 	struct expect *expects;	/* of each command; NULL: no line has any */
 	bool expects_data;	/* some line expects certain data-in */
 	bool in_order;		/* some line has wait= or repeat=: commands go one by one */
