@@ -5,6 +5,10 @@
 # $(call smq-probe,MACRO,header below include/,words to look for in it)
 smq-probe = $(if $(shell grep -sFw '$(3)' $(srctree)/include/$(2)),-D$(1))
 
+# The series whose source was read for SMQ_CAN_OWN and SMQ_CAN_PREPARE, and on which these ways were
+# tested: tools/kernel-check --help.
+smq-checked := 6.1 6.12 7.2 7.3
+
 # Not empty for the kernel of a distribution that puts parts of later kernels into its own, so that
 # its block layer may be that of a later series than its number says:
 # - SUSE's configuration says so;
@@ -72,6 +76,6 @@ subdir-ccflags-y += $(smq-prepare-clears) \
 	$(call smq-probe,SMQ_HAVE_TARGET_COMPL_TYPE,target/target_core_fabric.h,default_compl_type) \
 	$(if $(wildcard $(srctree)/include/linux/blk-mq-virtio.h),-DSMQ_HAVE_BLK_MQ_VIRTIO) \
 	$(if $(filter 6.1,$(VERSION).$(PATCHLEVEL)),-DSMQ_HAVE_PASSTHROUGH_STATS) \
-	$(if $(filter 6.1 6.12 7.2 7.3,$(if $(strip $(smq-backports)),,$(VERSION).$(PATCHLEVEL))), \
+	$(if $(filter $(smq-checked),$(if $(strip $(smq-backports)),,$(VERSION).$(PATCHLEVEL))), \
 		$(call smq-probe,SMQ_CAN_OWN=1,linux/blk-mq.h,struct sbitmap_queue bitmap_tags) \
 		$(call smq-probe,SMQ_CAN_PREPARE=1,scsi/scsi_cmnd.h,struct delayed_work abort_work))

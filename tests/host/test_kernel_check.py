@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-FINGERPRINTS = TOP / "tools/kernelcheck"
+LISTED = TOP / "tools/kernelcheck/list"
+CHECKED = TOP / "tools/kernelcheck/checked"
 
 LIST = """\
 # a comment
@@ -56,6 +57,7 @@ def _tool(tmp_path):
     """A copy of the tool that has a list of its own, and no fingerprints."""
     (tmp_path / "kernelcheck").mkdir()
     (tmp_path / "kernelcheck/list").write_text(LIST)
+    (tmp_path / "kernelcheck/checked").touch()
     return Path(shutil.copy(TOP / "tools/kernel-check", tmp_path))
 
 
@@ -111,7 +113,7 @@ def test_fingerprints_stand_for_trees(tool, tmp_path):
     tree(tmp_path / "linux-source")
     with tarfile.open(tmp_path / "source.tar.xz", "w:xz") as archive:
         archive.add(tmp_path / "linux-source", "linux-source")
-    record = tool.parent / "kernelcheck/6.1"
+    record = tool.parent / "kernelcheck/checked"
     assert check(tool, "--record", tmp_path / "source.tar.xz") == (0, f"{record}\n")
     assert check(tool, tmp_path / "linux-source") == (
         0, "0 of 5 names differ between 6.1 and 6.1.9\n")
@@ -121,6 +123,58 @@ def test_fingerprints_stand_for_trees(tool, tmp_path):
            "1 of 5 names differ between 6.1 and 6.12.1\n")
     assert check(tool, "--record", new)[0] == 0
     assert check(tool, new)[0] == 0 and check(tool, "6.1", new)[0] == 1
+    # One between the two, and a newer one of a series in place of the older.
+    assert check(tool, "--record", tree(tmp_path / "new", "6.6.1"))[0] == 0
+    assert check(tool, "--record", tree(tmp_path / "new", "6.1.10"))[0] == 0
+    assert record.read_text().splitlines()[2].split() == ["kernel", "6.1.10", "6.6.1", "6.12.1"]
+    assert check(tool, "6.6", tmp_path / "linux-source")[0] == 0
+
+
+HEADER = """\
+static inline int new_name(int tag)
+{
+\treturn tag;
+}
+struct request {
+\tint tag;
+};
+"""
+
+
+def headers(where, version, header=HEADER):
+    """Makes the headers of a kernel as Debian has them: a Makefile that includes that of another
+    folder, by a path that may not be here."""
+    common = where / "linux-headers-common"
+    (common / "include/linux").mkdir(parents=True)
+    (common / "include/linux/blk-mq.h").write_text(header)
+    (common / "Makefile").write_text(
+        "VERSION = {}\nPATCHLEVEL = {}\nSUBLEVEL = {}\n"
+        "include $(srctree)/scripts/Makefile\n".format(*version.split(".")))
+    (where / "build").mkdir()
+    (where / "build/Makefile").write_text("include /not/here/linux-headers-common/Makefile\n")
+    return where / "build"
+
+
+@pytest.mark.parametrize("version, header, status, said", [
+    ("6.1.20", HEADER, 0, "6.1.20: headers show 2 of 5 names, 2 as in a checked kernel; of the "
+                          "other 3, 3 are the same in 6.1\n"),
+    # A distribution's own struct, in a kernel that was checked.
+    ("6.1.20", HEADER.replace("int tag;", "int tag, kabi;"), 1,
+     "struct:request is as in no checked kernel: A reason in two lines.\n"
+     "6.1.20: headers show 2 of 5 names, 1 as in a checked kernel"),
+    # Between two that were checked: of a name that differs between them the source is needed.
+    ("6.6.1", HEADER, 1, "not in headers, and changed between 6.1 and 6.12: scsi_queue_rq\n"
+                         "6.6.1: headers show 2 of 5 names, 2 as in a checked kernel; of the "
+                         "other 3, 2 are the same in 6.1 and 6.12\n"),
+    # After the last one.
+    ("6.13.1", HEADER, 0, "of the other 3, 3 are the same in 6.12\n"),
+])
+def test_headers_show_the_structs(tool, tmp_path, version, header, status, said):
+    scsi = SCSI.replace("return old_name(rq);", "return 0;")
+    for name, text in ("6.1.9", SCSI), ("6.12.1", scsi):
+        assert check(tool, "--record", tree(tmp_path / name, name, HEADER, text))[0] == 0
+    done = check(tool, "--headers", headers(tmp_path, version, header))
+    assert done[0] == status and said in done[1], done[1]
 
 
 @pytest.mark.parametrize("words, said", [
@@ -128,7 +182,8 @@ def test_fingerprints_stand_for_trees(tool, tmp_path):
     (["5.0", "new"], "'5.0' is no tree, no file, and none of the checked kernels"),
     (["list"], "list: "),
     (["empty"], "is no source tree of a kernel"),
-    (["--record", "new", "new"], "--record takes one tree"),
+    (["--record", "new", "new"], "--record and --headers take one tree"),
+    (["--headers", "no/such"], "no/such: No such file or directory"),
 ])
 def test_wrong_arguments_are_named(tool, tmp_path, words, said):
     tree(tmp_path / "lacks", scsi="")
@@ -143,11 +198,12 @@ def test_wrong_arguments_are_named(tool, tmp_path, words, said):
 def test_the_checked_kernels_have_fingerprints():
     """Those that probe.mk takes for checked, with all names of the list."""
     probes = (TOP / "include/smq/probe.mk").read_text(encoding="ascii")
-    kernels = re.search(r"filter ([\d. ]+),\$\(if \$\(strip \$\(smq-backports", probes)[1].split()
-    assert sorted(path.name for path in FINGERPRINTS.glob("[0-9]*")) == sorted(kernels)
-    names = [word.partition("|")[0] for line in (FINGERPRINTS / "list").read_text(
-        encoding="ascii").splitlines() if line.startswith("\t") for word in line.split()]
-    assert len(names) > 100
-    for kernel in kernels:
-        lines = (FINGERPRINTS / kernel).read_text(encoding="ascii").splitlines()
-        assert [line.split()[0] for line in lines if line[0] != "#"] == names, kernel
+    kernels = re.search(r"^smq-checked := (.*)$", probes, re.M)[1].split()
+    head, *rows = [line.split() for line in CHECKED.read_text(encoding="ascii").splitlines()
+                   if line[0] != "#"]
+    assert [".".join(version.split(".")[:2]) for version in head[1:]] == kernels
+    names = [word.partition("|")[0] for line in LISTED.read_text(encoding="ascii").splitlines()
+             if line.startswith("\t") for word in line.split()]
+    assert len(names) > 100 and [row[0] for row in rows] == names
+    assert all(re.fullmatch("[0-9a-f]{8}", stamp) for row in rows for stamp in row[1:])
+    assert {len(row) for row in rows} == {len(head)}
