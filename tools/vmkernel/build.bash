@@ -11,8 +11,8 @@
 # shellcheck source=tools/kernel-make.bash
 . "$top/tools/kernel-make.bash"
 
-# About the number of objects of 6.6, for the progress display.
-source_objects=1500
+# About the number of objects that a build of 6.6 makes, for the progress display.
+source_objects=1750
 source_make=(ARCH=x86_64 CROSS_COMPILE=)
 
 # Prints the series of the kernel tree $1, such as 6.6.
@@ -57,7 +57,7 @@ source_recipe() {
 source_configure() {
 	local tree=$1 debian=$2 dir=$3 line
 	mkdir -p -- "$dir/build"
-	sed -E 's/^(CONFIG_[A-Z0-9_]+)=m$/# \1 is not set/' "$debian" |
+	sed -E 's/^(CONFIG_[A-Za-z0-9_]+)=m$/# \1 is not set/' "$debian" |
 		cat - "$top/tools/vmkernel/vm.config" >"$dir/build/.config"
 	make -s -C "$tree" O="$dir/build" "${source_make[@]}" olddefconfig >>"$dir/log" 2>&1 ||
 		{ tail -n 20 "$dir/log" >&2; die "$tree cannot be configured"; }
