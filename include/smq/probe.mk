@@ -7,7 +7,7 @@ smq-probe = $(if $(shell grep -sFw '$(3)' $(srctree)/include/$(2)),-D$(1))
 
 # The series whose source was read for SMQ_CAN_OWN and SMQ_CAN_PREPARE, and on which these ways were
 # tested: tools/kernel-check --help.
-smq-checked := 6.1 6.12 7.2 7.3
+smq-checked := 6.1 6.6 6.12 7.2 7.3
 
 # Not empty for the kernel of a distribution that puts parts of later kernels into its own, so that
 # its block layer may be that of a later series than its number says:

@@ -233,8 +233,10 @@ def test_what_smq_prepares_is_cleared_where_the_mid_layer_does_not(tmp_path, ker
 
 @pytest.mark.parametrize("kernel, differs, checked", [
     ("6.1", {}, True),
+    ("6.6", {}, True),
     ("6.12", {}, True),
     ("7.3", {}, True),
+    ("6.7", {}, False),
     ("6.14", {}, False),
     ("6.12", {RELEASE: '#define UTS_RELEASE "6.12.0-25-generic"\n'
                        "#define UTS_UBUNTU_RELEASE_ABI 25"}, True),
