@@ -25,6 +25,8 @@ uml_recipe() {
 uml_fetch() {
 	local folder=$cache/uml-source set version='' file
 	local -a sets
+	# The apt folder is used by others, too. The caller is a subshell, whose end releases the lock.
+	hold .lock
 	IFS='|' read -r -a sets <<<"$uml_suites"
 	for set in "${sets[@]}"; do
 		say "$uml_source: reading the package lists of $set"
