@@ -13,7 +13,7 @@
 #include <linux/module.h>
 #include <linux/rculist.h>
 #include <linux/slab.h>
-#include <linux/tracepoint.h>
+#include <smq/tracepoint.h>
 
 #include "attach.h"
 #include "conv.h"
@@ -26,28 +26,8 @@ static unsigned int conv_done_users;		/* attachments that need the probe */
 static atomic_t conv_attach_ending;		/* hosts that are being detached by their removal */
 /* Serialises attach and detach. A host's scan_mutex nests inside. */
 static DEFINE_MUTEX(conv_attach_lock);
-static struct tracepoint *conv_done_tp;	/* scsi_dispatch_cmd_done */
-
-static void conv_find_tp(struct tracepoint *tp, void *unused)
-{
-	if (!strcmp(tp->name, "scsi_dispatch_cmd_done"))
-		conv_done_tp = tp;
-}
-
-#ifdef CONFIG_MODULES
-/* Called for the tracepoints of each module. scsi_mod is loaded as long as this module is. */
-static int conv_find_module_tp(struct notifier_block *nb, unsigned long event, void *data)
-{
-	const struct tp_module *tpm = data;
-	unsigned int i;
-
-	for (i = 0; event == MODULE_STATE_COMING && i < tpm->mod->num_tracepoints; i++)
-		conv_find_tp(tracepoint_ptr_deref(&tpm->mod->tracepoints_ptrs[i]), NULL);
-	return NOTIFY_OK;
-}
-
-static struct notifier_block conv_tp_nb = { .notifier_call = conv_find_module_tp };
-#endif
+/* scsi_dispatch_cmd_done, of scsi_mod, which is loaded as long as this module is. */
+static struct tracepoint *conv_done_tp;
 
 static void conv_attach_set_template(struct Scsi_Host *shost, const struct scsi_host_template *sht)
 {
@@ -548,10 +528,7 @@ int conv_attach_init(void)
 	conv_attach_wq = alloc_workqueue("smq_attach", WQ_UNBOUND, 0);
 	if (!conv_attach_wq)
 		return -ENOMEM;
-	for_each_kernel_tracepoint(conv_find_tp, NULL);
-#ifdef CONFIG_MODULES
-	register_tracepoint_module_notifier(&conv_tp_nb);
-#endif
+	conv_done_tp = smq_tracepoint_find("scsi_dispatch_cmd_done");
 	return 0;
 }
 
@@ -573,8 +550,5 @@ void conv_attach_exit(void)
 		}
 		msleep(20);
 	}
-#ifdef CONFIG_MODULES
-	unregister_tracepoint_module_notifier(&conv_tp_nb);
-#endif
 	destroy_workqueue(conv_attach_wq);
 }
