@@ -13,6 +13,7 @@
 
 #include "io.h"
 #include "module.h"
+#include "place.h"
 #include "sg.h"
 
 #define SMQSG_MINORS	32768
@@ -431,6 +432,7 @@ static int __init smqsg_init(void)
 	int ret;
 
 	smqsg_check_kernel();
+	smqsg_straight_init();
 	ret = smqsg_io_start();
 	if (ret)
 		return ret;
@@ -454,6 +456,7 @@ static void __exit smqsg_exit(void)
 {
 	smqsg_class_unregister();
 	smqsg_work_stop();
+	smqsg_straight_exit();
 	smqsg_io_stop();
 }
 module_exit(smqsg_exit);

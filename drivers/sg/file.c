@@ -37,6 +37,7 @@ static int smqsg_attach(struct smqsg_dev *sg, struct smqsg_fd *fd, bool exclusiv
 		fd->sdev = sg->sdev;
 		fd->q = fd->sdev->request_queue;
 		fd->own = sg->own.q;
+		fd->plain = smq_straight_is_plain(fd->sdev);
 		smqsg_poll_open(fd);
 		sg->exclusive = exclusive;
 		list_add_tail(&fd->sibling, &sg->files);

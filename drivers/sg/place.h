@@ -21,6 +21,8 @@
 
 int smqsg_token_find(struct scsi_device *sdev, int last);
 void smqsg_token_put(struct scsi_device *sdev, int token);
+void smqsg_straight_init(void);
+void smqsg_straight_exit(void);
 bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token);
 
 /* Whether a command may be sent on the own queue without a reservation. Process context. */

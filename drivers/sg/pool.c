@@ -183,7 +183,7 @@ struct request *smqsg_idle_new(struct smqsg_idle *idle, struct smqsg_fd *fd,
 
 	if (IS_ERR(rq))
 		return NULL;
-	smq_rq_has_tag(rq);
+	smq_straight_new(rq);
 	smqsg_idle_enter(idle, fd, rq);
 	return rq;
 }

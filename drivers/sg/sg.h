@@ -99,6 +99,7 @@ struct smqsg_pools;
  * @sdev: the SCSI device, referenced
  * @q: the device's request queue
  * @own: the node's own request queue, or NULL as long as it has none. Set once
+ * @plain: smq_straight_is_plain()
  * @file: its struct file, not referenced
  * @slots: its prepared commands
  * @owner: owner of the slots
@@ -123,6 +124,7 @@ struct smqsg_fd {
 	struct scsi_device *sdev;
 	struct request_queue *q;
 	struct request_queue *own;
+	bool plain;
 	struct file *file;
 	struct smqsg_fd_slots slots;
 	struct smqsg_fd_owner owner;

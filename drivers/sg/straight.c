@@ -10,6 +10,7 @@
 #include <scsi/scsi_host.h>
 #include <smq/compat.h>
 
+#include "io.h"
 #include "module.h"
 #include "place.h"
 
@@ -43,30 +44,41 @@ void smqsg_token_put(struct scsi_device *sdev, int token)
 		smq_straight_run_others(sdev);
 }
 
+/* The largest number of doorbells that a CPU keeps. */
+#define SMQSG_BELLS_MOST	16
+
 /**
  * struct smqsg_bell - the doorbell that an hctx's commands of a plug still need
  * @cb: the plug's callback; @cb.data is the hctx
  * @work: rings the doorbell if the plug is flushed because its task goes to sleep
  *
- * Lives from the first command until the doorbell has rung, and has a reference to the queue, which
- * keeps the hctx: the commands may have ended by then.
+ * In use from the first command until the doorbell has rung, with a reference to the queue, which
+ * keeps the hctx: the commands may have ended by then. Otherwise in smqsg_bells.
  */
 struct smqsg_bell {
 	struct blk_plug_cb cb;
 	struct work_struct work;
 };
 
+/* The stack's pointer to the next one is where the plug's is. */
+static_assert(!offsetof(struct smqsg_bell, cb.list.next));
+static DEFINE_PER_CPU(struct smqsg_stack, smqsg_bells);
+
 static void smqsg_bell_ring(struct smqsg_bell *bell)
 {
 	struct blk_mq_hw_ctx *hctx = bell->cb.data;
 	struct request_queue *q = hctx->queue;
 
-	/* LLDs may rely on the section in which the block layer calls commit_rqs. */
+	/*
+	 * LLDs may rely on the section in which the block layer calls commit_rqs. The reference,
+	 * and then the section, keep this module loaded.
+	 */
 	rcu_read_lock();
 	q->mq_ops->commit_rqs(hctx);
-	rcu_read_unlock();
+	if (unlikely(!smqsg_stack_push(&smqsg_bells, bell, SMQSG_BELLS_MOST)))
+		kfree(bell);
 	percpu_ref_put(&q->q_usage_counter);
-	kfree(bell);
+	rcu_read_unlock();
 }
 
 static void smqsg_bell_work(struct work_struct *work)
@@ -88,25 +100,50 @@ static void smqsg_bell_unplug(struct blk_plug_cb *cb, bool from_schedule)
 		smqsg_bell_ring(bell);
 }
 
-/*
- * Makes the flush of the plug ring the doorbell of @rq's hctx. Returns false if the command needs a
- * doorbell of its own: there is no plug, or no memory.
- */
-static __always_inline bool smqsg_bell_is_due(struct request *rq)
+static bool smqsg_bell_is(const struct blk_plug_cb *cb, const struct request *rq)
+{
+	return cb->callback == smqsg_bell_unplug && cb->data == rq->mq_hctx;
+}
+
+/* smqsg_bell_is_due() for the first command of a plug, or if the plug has other callbacks. */
+static noinline bool smqsg_bell_find(struct blk_plug *plug, struct request *rq)
 {
 	struct smqsg_bell *bell;
 	struct blk_plug_cb *cb;
 
-	cb = blk_check_plugged(smqsg_bell_unplug, rq->mq_hctx, sizeof(*bell));
-	if (unlikely(!cb))
-		return false;
-	bell = container_of(cb, struct smqsg_bell, cb);
-	if (unlikely(!bell->work.func)) {
-		INIT_WORK(&bell->work, smqsg_bell_work);
-		/* @rq has a reference, so there is one to add to. */
-		percpu_ref_get(&rq->q->q_usage_counter);
+	list_for_each_entry(cb, &plug->cb_list, list) {
+		if (smqsg_bell_is(cb, rq))
+			return true;
 	}
+	bell = smqsg_stack_pop(&smqsg_bells);
+	if (unlikely(!bell)) {
+		bell = kmalloc(sizeof(*bell), GFP_ATOMIC);
+		if (!bell)
+			return false;
+		bell->cb.callback = smqsg_bell_unplug;
+		INIT_WORK(&bell->work, smqsg_bell_work);
+	}
+	bell->cb.data = rq->mq_hctx;
+	list_add(&bell->cb.list, &plug->cb_list);
+	/* @rq has a reference, so there is one to add to. */
+	percpu_ref_get(&rq->q->q_usage_counter);
 	return true;
+}
+
+/*
+ * Makes the flush of the plug ring the doorbell of @rq's hctx, as blk_check_plugged(), which would
+ * allocate for each plug. Returns false if the command needs a doorbell of its own: there is no
+ * plug, or no memory.
+ */
+static __always_inline bool smqsg_bell_is_due(struct request *rq)
+{
+	struct blk_plug *plug = current->plug;
+
+	if (unlikely(!plug))
+		return false;
+	return likely(!list_empty(&plug->cb_list) &&
+		      smqsg_bell_is(list_first_entry(&plug->cb_list, struct blk_plug_cb, list),
+				    rq)) || smqsg_bell_find(plug, rq);
 }
 
 /*
@@ -124,6 +161,15 @@ static __always_inline bool smqsg_straight_enter(struct request_queue *q,
 		return true;
 	percpu_ref_put(&q->q_usage_counter);
 	return false;
+}
+
+/* Set before there are nodes. */
+static struct smq_straight_traces smqsg_traces;
+
+/* Called when the module is loaded. */
+void __init smqsg_straight_init(void)
+{
+	smq_straight_find_traces(&smqsg_traces);
 }
 
 /**
@@ -157,8 +203,10 @@ bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token)
 	scmd->budget_token = token;
 	if (q->mq_ops->commit_rqs)
 		bd.last = !smqsg_bell_is_due(rq);
-	/* The mid-layer's function checks the state of device and host. */
-	status = q->mq_ops->queue_rq(hctx, &bd);
+	if (likely(fd->plain) && smq_straight_may_queue(rq, fd->sdev, &smqsg_traces))
+		status = smq_straight_queue(rq, bd.last);
+	else
+		status = q->mq_ops->queue_rq(hctx, &bd);
 	/* The LLD may have no room until it knows of the plug's commands before this one. */
 	if (unlikely(status != BLK_STS_OK && !bd.last))
 		q->mq_ops->commit_rqs(hctx);
@@ -182,4 +230,15 @@ bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token)
 out:
 	rcu_read_unlock();
 	return status == BLK_STS_OK;
+}
+
+/* Called when the module is unloaded, after its last work item. May sleep. */
+void smqsg_straight_exit(void)
+{
+	struct smqsg_bell *bell;
+
+	/* See smqsg_bell_ring(). */
+	synchronize_rcu();
+	while ((bell = smqsg_stack_pop_any(&smqsg_bells)))
+		kfree(bell);
 }

@@ -264,20 +264,20 @@ static __always_inline void smq_rq_set_data(struct request *rq, const struct smq
  *
  * If several queues share the tags, the request is counted for its queue. After the call a walk
  * over all tags finds the request. Since 6.8 the block layer counts a request when it allocates the
- * tag, and makes it visible to walks when it starts the request.
+ * tag, and makes it visible to walks only when it starts the request: smq_straight_start() does not.
  */
 static __always_inline void smq_rq_has_tag(struct request *rq)
 {
-#ifdef RQF_MQ_INFLIGHT
 	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
 
+#ifdef RQF_MQ_INFLIGHT
 	if ((hctx->flags & BLK_MQ_F_TAG_QUEUE_SHARED) && !(rq->rq_flags & RQF_MQ_INFLIGHT)) {
 		rq->rq_flags |= RQF_MQ_INFLIGHT;
 		atomic_inc(hctx->flags & BLK_MQ_F_TAG_HCTX_SHARED ?
 			   &rq->q->nr_active_requests_shared_tags : &hctx->nr_active);
 	}
-	hctx->tags->rqs[rq->tag] = rq;
 #endif
+	hctx->tags->rqs[rq->tag] = rq;
 }
 
 /* 6.10 moved the pad mask to the limits. */

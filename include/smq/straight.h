@@ -9,11 +9,13 @@
 
 #include <linux/rcupdate.h>
 #include <linux/sbitmap.h>
+#include <linux/timer.h>
 #include <scsi/scsi_cmnd.h>
 #include <scsi/scsi_device.h>
 #include <scsi/scsi_host.h>
 #include <smq/compat.h>
 #include <smq/prepare.h>
+#include <smq/tracepoint.h>
 
 #ifdef CONFIG_SCSI_LOGGING
 /* What the mid-layer logs. It exports the symbol, but its header is private. */
@@ -63,6 +65,160 @@ static __always_inline int smq_straight_budget(struct scsi_device *sdev, int las
 	if (last < 0)
 		smq_token_spread(&sdev->budget_map);
 	return q->mq_ops->get_budget(q);
+}
+
+/**
+ * struct smq_straight_traces - what shows whether a command's way to the LLD is traced
+ * @start: the key of scsi_dispatch_cmd_start
+ * @error: the key of scsi_dispatch_cmd_error
+ * @issue: the key of block_rq_issue
+ */
+struct smq_straight_traces {
+	const struct static_key *start;
+	const struct static_key *error;
+	const struct static_key *issue;
+};
+
+/* Called when the module is loaded, before it sends a command. May sleep. */
+static inline void smq_straight_find_traces(struct smq_straight_traces *traces)
+{
+	traces->start = smq_tracepoint_key("scsi_dispatch_cmd_start");
+	traces->error = smq_tracepoint_key("scsi_dispatch_cmd_error");
+	traces->issue = smq_tracepoint_key("block_rq_issue");
+}
+
+/*
+ * Whether a device's commands may be sent by smq_straight_queue(): the target has no limit of its
+ * own, and CDBs have no LUN. None of this changes while there is a LUN.
+ */
+static inline bool smq_straight_is_plain(struct scsi_device *sdev)
+{
+	const struct scsi_target *starget = scsi_target(sdev);
+
+	return starget->can_queue <= 0 && !starget->single_lun && !sdev->lun_in_cdb;
+}
+
+/*
+ * Whether scsi_queue_rq() would do no more with a command than smq_straight_queue(): it is prepared
+ * and not too long, its device and host are in no state in which it is refused or ended, no one
+ * waits for places of the host, and it is not to be logged or traced. @sdev: smq_straight_is_plain()
+ * is true. Called in the RCU section in which the command is sent: whoever changes such a state
+ * waits for that section, or error handling counts the command.
+ */
+static __always_inline bool smq_straight_may_queue(struct request *rq,
+						   const struct scsi_device *sdev,
+						   const struct smq_straight_traces *traces)
+{
+	const struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	const struct Scsi_Host *shost = sdev->host;
+
+	return likely((rq->rq_flags & RQF_DONTPREP) &&
+		      READ_ONCE(sdev->sdev_state) == SDEV_RUNNING &&
+		      READ_ONCE(shost->shost_state) == SHOST_RUNNING &&
+		      !shost->tmf_in_progress && !shost->host_self_blocked &&
+		      !atomic_read(&shost->host_blocked) && list_empty(&sdev->starved_entry) &&
+		      scmd->cmd_len <= shost->max_cmd_len && !smq_logging_level &&
+		      !atomic_read(&traces->start->enabled) &&
+		      !atomic_read(&traces->error->enabled) &&
+		      !atomic_read(&traces->issue->enabled));
+}
+
+/*
+ * Starts a request as blk_mq_start_request(), whose tracepoint is off. If the queue's timer does not
+ * expire later than the request, it finds the request, and goes on with its time.
+ */
+static __always_inline void smq_straight_start(struct request *rq)
+{
+	unsigned long deadline = jiffies + rq->timeout;
+
+	if (unlikely((rq->bio && rq->cmd_flags & REQ_POLLED) || !rq->timeout ||
+		     !timer_pending(&rq->q->timeout) ||
+		     time_before(deadline, READ_ONCE(rq->q->timeout.expires)))) {
+		blk_mq_start_request(rq);
+		return;
+	}
+	rq->rq_flags &= ~RQF_TIMED_OUT;
+	WRITE_ONCE(rq->deadline, deadline);
+	WRITE_ONCE(rq->state, MQ_RQ_IN_FLIGHT);
+}
+
+/*
+ * A command was refused by the LLD: sets what scsi_queue_rq() sets then, gives the token back, and
+ * returns as scsi_queue_rq().
+ */
+static noinline __maybe_unused blk_status_t smq_straight_refused(struct scsi_cmnd *scmd, int reason)
+{
+	struct scsi_device *sdev = scmd->device;
+	struct Scsi_Host *shost = sdev->host;
+
+	__clear_bit(SCMD_STATE_INFLIGHT, &scmd->state);
+	/*
+	 * As scsi_dec_host_busy(): whoever begins error handling counts commands in flight after it
+	 * has set the host's state.
+	 */
+	smp_mb();
+	if (unlikely(scsi_host_in_recovery(shost))) {
+		/*
+		 * Error handling may wait for the end of this command, and only the mid-layer can
+		 * tell it: make it repeat the command.
+		 */
+		scmd->result = DID_REQUEUE << 16;
+		scsi_done(scmd);
+		return BLK_STS_OK;
+	}
+	atomic_dec(&sdev->iorequest_cnt);
+	if (reason == SCSI_MLQUEUE_DEVICE_BUSY)
+		atomic_set(&sdev->device_blocked, sdev->max_device_blocked);
+	else if (reason == SCSI_MLQUEUE_TARGET_BUSY)
+		atomic_set(&scsi_target(sdev)->target_blocked,
+			   scsi_target(sdev)->max_target_blocked);
+	else
+		atomic_set(&shost->host_blocked, shost->max_host_blocked);
+	sbitmap_put(&sdev->budget_map, scmd->budget_token);
+	scmd->budget_token = -1;
+	return BLK_STS_RESOURCE;
+}
+
+/**
+ * smq_straight_queue() - gives a command to the LLD as scsi_queue_rq() does
+ * @rq: a request for which smq_straight_may_queue() is true, in the same RCU section
+ * @last: whether the LLD rings its doorbell
+ *
+ * Return: as scsi_queue_rq(). Context: as for it.
+ */
+static __always_inline blk_status_t smq_straight_queue(struct request *rq, bool last)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+	struct scsi_device *sdev = scmd->device;	/* set when it was prepared */
+	struct Scsi_Host *shost = sdev->host;
+	const struct scsi_host_template *sht = shost->hostt;
+	int reason;
+
+#ifndef SMQ_PREPARE_CLEARS
+	if (sht->cmd_size && !sht->init_cmd_priv)
+		memset(scmd + 1, 0, sht->cmd_size);
+#endif
+	scmd->state = BIT(SCMD_STATE_INFLIGHT);
+	scmd->flags = (scmd->flags & SCMD_PRESERVED_FLAGS) |
+		      (sdev->simple_tags ? SCMD_TAGGED : 0) | (last ? SCMD_LAST : 0);
+	scmd->resid_len = 0;
+	/* smq_straight_new() has cleared it, and sense begins with a byte that is not 0 (SPC-5). */
+	if (unlikely(scmd->sense_buffer[0]))
+		memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
+	scmd->submitter = SUBMITTED_BY_BLOCK_LAYER;
+	smq_straight_start(rq);
+	atomic_inc(&sdev->iorequest_cnt);
+	reason = sht->queuecommand(shost, scmd);
+	return likely(!reason) ? BLK_STS_OK : smq_straight_refused(scmd, reason);
+}
+
+/* Makes a new request ready for smq_straight_queue(). The caller owns the request. */
+static __always_inline void smq_straight_new(struct request *rq)
+{
+	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
+
+	smq_rq_has_tag(rq);
+	memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
 }
 
 /*

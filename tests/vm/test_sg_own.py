@@ -14,6 +14,7 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 import pytest
 from kit import cdb, sgheader, sgio, smqsg
@@ -108,11 +109,17 @@ def send_headers(path: str, count: int = 8) -> None:
             assert dev.cmd(TUR).good
 
 
-def send(way: str, path: str) -> None:
+def send(way: str, path: str, command: bytes = READ) -> None:
     """Sends COMMANDS reads in one of SENT."""
-    with WAYS[way](path, [Cmd(READ, BLOCK)] * COMMANDS) as sent:
+    with WAYS[way](path, [Cmd(command, BLOCK)] * COMMANDS) as sent:
         sent.send()
         assert {end.outcome for end in sent.ends()} == {0}
+
+
+def send_until(ended: Event, path: str) -> None:
+    """Sends reads again and again until the event is set."""
+    while not ended.is_set():
+        send("batch", path)
 
 
 # When the queue is created.
@@ -504,6 +511,27 @@ def test_no_queue_is_created_during_error_handling():
             assert idle_requests(path) > 0
 
 
+@pytest.mark.limit(90)
+def test_timeout_is_on_time_beside_a_longer_one():
+    """Once a command has been in flight for some seconds, the queue's timer waits for the end of
+    its time. A later command with less time ends in time all the same."""
+    with ram_host(depth=8, hw_queues=1) as (host_dir, host):
+        lun, = host.luns()
+        path = smqsg.node(lun)
+        with opened(path, 2) as file, Ring() as ring:
+            assert exists(path)
+            file.prepare([read(0, timeout_ms=20000), read(1, timeout_ms=7000)])
+            assert file.run(range(2)) == (0, 0)
+            host_dir.arm("lost", count=2)
+            file.push_batch(ring, [0])
+            ring.submit()
+            time.sleep(7)
+            file.push_batch(ring, [1])
+            ring.submit()
+            ring.wait(1, 11)
+            ring.wait(1, 20)
+
+
 # What others see of the commands.
 
 def counters(lun: Lun) -> list[int]:
@@ -542,6 +570,26 @@ def test_mid_layer_counts_and_traces_each_command(lun, way):
                 re.search(r" (block_rq_\w+): (\d+,\d+) ", line) for line in lines) if match]
             assert sum(name == "block_rq_issue" for name, _ in block) == COMMANDS
             assert {dev for _, dev in block} == {"0,0"}, lines
+
+
+def test_event_that_is_switched_under_load_shows_each_command_sent_since(lun):
+    """While others send, an event is switched on and off: what is sent meanwhile has it once."""
+    path = smqsg.node(lun)
+    set_mode(path, "on")
+    mine = " cmnd=(READ_10 lba=7 "
+    with opened(path, COMMANDS), ThreadPoolExecutor(1) as others:
+        for event in ("scsi_dispatch_cmd_start", "scsi_dispatch_cmd_done") * 4:
+            ended = Event()
+            load_of_others = others.submit(send_until, ended, path)
+            try:
+                with recording(f"scsi/{event}") as lines:
+                    send("batch", path, cdb.blocks(cdb.READ_10, 7, 1))
+                    send("run", path, cdb.blocks(cdb.READ_10, 7, 1))
+                send("batch", path, cdb.blocks(cdb.READ_10, 7, 1))
+            finally:
+                ended.set()
+            load_of_others.result()
+            assert sum(mine in line for line in lines) == 2 * COMMANDS, lines
 
 
 # Fairness.
