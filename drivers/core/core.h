@@ -153,4 +153,8 @@ static inline struct smq_cmd *smq_rq_to_cmd(struct smq_host *host, struct reques
 	return smq_scmd_to_cmd(blk_mq_rq_to_pdu(rq));
 }
 
+/* trace.c */
+
+void smq_trace_init(void);
+
 #endif /* SMQ_CORE_CORE_H */

@@ -368,6 +368,7 @@ static int __init smq_init(void)
 
 	if (err)
 		return err;
+	smq_trace_init();
 	err = smq_moves_init();
 	if (err)
 		goto exit_configfs;

@@ -5,6 +5,9 @@
  */
 #include <linux/export.h>
 #include <smq/lld.h>
+#include <smq/tracepoint.h>
+
+#include "core.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -23,3 +26,13 @@ void smq_trace_done(struct smq_cmd *cmd)
 	trace_smq_done(cmd);
 }
 EXPORT_SYMBOL_GPL(smq_trace_done);
+
+/* See smq_scsi_done_inline(). Set before an LLD's module is loaded. */
+const struct static_key *smq_done_key;
+EXPORT_SYMBOL_GPL(smq_done_key);
+
+/* Called when the module is loaded. scsi_mod is loaded as long as this module is. */
+void __init smq_trace_init(void)
+{
+	smq_done_key = smq_tracepoint_key("scsi_dispatch_cmd_done");
+}

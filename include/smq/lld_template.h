@@ -16,6 +16,7 @@ DECLARE_TRACEPOINT(smq_queue);
 DECLARE_TRACEPOINT(smq_done);
 void smq_trace_queue(struct smq_cmd *cmd);
 void smq_trace_done(struct smq_cmd *cmd);
+extern const struct static_key *smq_done_key;
 
 int smq_init_cmd_priv(struct Scsi_Host *shost, struct scsi_cmnd *scmd);
 int smq_sdev_init(struct scsi_device *sdev);
@@ -80,18 +81,28 @@ extern const struct attribute_group *smq_host_groups[];
  * Completes a command in process context on the submitting CPU. On a host with one hardware queue
  * scsi_done() would raise the softirq; scsi_done_direct() saves that. But it bypasses the queue's
  * own function for completion: smq_sg's own queues, and those that smq_conv has claimed, have one,
- * which costs less; smq_sg's is needed for commands that the mid-layer retries.
+ * which costs less; smq_sg's is needed for commands that the mid-layer retries. Where scsi_done()
+ * would do no more than call it, because the hctx has one CPU and no one traces, it is called here,
+ * also if the task has left that CPU meanwhile.
  */
 static __always_inline void smq_scsi_done_inline(struct scsi_cmnd *scmd)
 {
-	const struct request *rq = scsi_cmd_to_rq(scmd);
+	struct request *rq = scsi_cmd_to_rq(scmd);
 	const struct request_queue *q = rq->q;
+	bool one_cpu = rq->mq_hctx->nr_ctx == 1;
 
 	if (likely(q->mq_ops == q->tag_set->ops) ||
-	    (!scmd->result && rq->mq_hctx->nr_ctx > 1 && q->nr_hw_queues == 1))
+	    (!scmd->result && !one_cpu && q->nr_hw_queues == 1)) {
 		scsi_done_direct(scmd);
-	else
+	} else if (one_cpu && scmd->submitter == SUBMITTED_BY_BLOCK_LAYER &&
+		   !atomic_read(&smq_done_key->enabled) && !blk_should_fake_timeout(rq->q)) {
+		if (unlikely(test_and_set_bit(SCMD_STATE_COMPLETE, &scmd->state)))
+			return;
+		WRITE_ONCE(rq->state, MQ_RQ_COMPLETE);
+		q->mq_ops->complete(rq);
+	} else {
 		scsi_done(scmd);
+	}
 }
 
 /*
