@@ -13,7 +13,8 @@ from kit.attach import all_done, attach, attached, detach, in_place
 from kit.attach import name as kit_name
 from kit.faults import Faults
 from kit.fiojob import fio, load_on, total_ios
-from kit.host import KernelLog, loaded, run, unload, wait_for
+from kit.host import Host, KernelLog, loaded, run, unload, wait_for
+from kit.lio import LOOPBACK, Wwn, iblock, loop_fabric
 from kit.pool import on_cpus, without_elevator
 from kit.quiesce import quiescer, set_state
 from kit.ramdir import ram_host
@@ -294,6 +295,31 @@ def test_attach_and_detach_during_a_reset(debug):
         detach(debug)
         wait_for("the end of the reset", job.done, 1)
         job.result()
+
+
+def test_detach_during_a_reset_of_another_host():
+    """A host's reset takes as long as its driver waits: that of tcm_loop, until its backstore has
+    ended a command. Meanwhile another host is detached."""
+    with loaded("scsi_debug", hosts=2, names=("add_host", "max_luns"), **DEBUG) as (below, host), \
+            iblock("store", below.luns()[0].sd) as store, loop_fabric(), conv.module(), \
+            ThreadPoolExecutor(3) as pool, quiescer():
+        lun = Wwn(fabric=LOOPBACK).tpg().disk(0, store)
+        attach(host)
+        with in_place(Host(int(lun.address.partition(":")[0]))) as loop, SgDev(lun.sg) as sg:
+            set_state("block", below.luns()[0].address)
+            try:
+                read = pool.submit(sg.cmd, READ, din=4096)
+                wait_for("the command", lambda: loop.stats()["inflight"] == 1)
+                reset = pool.submit(sg.reset, SG_SCSI_RESET_DEVICE)
+                wait_for("the reset", lambda: loop.stats()["lun_resets"] == 1)
+                job = pool.submit(detach, host)
+                wait_for("the detach", job.done)
+                job.result()
+                assert not reset.done() and not read.done()
+            finally:
+                set_state("block", "")
+            reset.result()
+            read.result()
 
 
 def test_polled_and_legacy():
