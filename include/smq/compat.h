@@ -264,7 +264,8 @@ static __always_inline void smq_rq_set_data(struct request *rq, const struct smq
  *
  * If several queues share the tags, the request is counted for its queue. After the call a walk
  * over all tags finds the request. Since 6.8 the block layer counts a request when it allocates the
- * tag, and makes it visible to walks only when it starts the request: smq_straight_start() does not.
+ * tag, and makes it visible to walks only when it starts the request, which smq_straight_start()
+ * does not.
  */
 static __always_inline void smq_rq_has_tag(struct request *rq)
 {

@@ -101,9 +101,9 @@ static inline bool smq_straight_is_plain(struct scsi_device *sdev)
 /*
  * Whether scsi_queue_rq() would do no more with a command than smq_straight_queue(): it is prepared
  * and not too long, its device and host are in no state in which it is refused or ended, no one
- * waits for places of the host, and it is not to be logged or traced. @sdev: smq_straight_is_plain()
- * is true. Called in the RCU section in which the command is sent: whoever changes such a state
- * waits for that section, or error handling counts the command.
+ * waits for places of the host, and it is not to be logged or traced. smq_straight_is_plain() is
+ * true for @sdev. Called in the RCU section in which the command is sent: whoever changes such a
+ * state waits for that section, or error handling counts the command.
  */
 static __always_inline bool smq_straight_may_queue(struct request *rq,
 						   const struct scsi_device *sdev,
@@ -124,8 +124,8 @@ static __always_inline bool smq_straight_may_queue(struct request *rq,
 }
 
 /*
- * Starts a request as blk_mq_start_request(), whose tracepoint is off. If the queue's timer does not
- * expire later than the request, it finds the request, and goes on with its time.
+ * Starts a request as blk_mq_start_request(), whose tracepoint is off. If the queue's timer does
+ * not expire later than the request, it finds the request, and goes on with its time.
  */
 static __always_inline void smq_straight_start(struct request *rq)
 {

@@ -90,7 +90,8 @@ def most(commands):
 
 def replayed(pace, recording, *args):
     program = part("sg_io_level", "timed/build.c", "timed/chunk.c", "timed/collect.c",
-                   "workers/lane.c", "workers/plan.c", "workers/stream.c", "workers/flight.c", "workers/level.c",
+                   "workers/lane.c", "workers/plan.c", "workers/stream.c", "workers/flight.c",
+                   "workers/level.c",
                    "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
                    "workers/log_ring.c", "workers/hist.c", *COMMAND_FILE,
                    libsmq=("outcome.c", "strerror.c"),
