@@ -162,7 +162,7 @@ def test_lower_depth_is_not_exceeded():
         for cpu in sorted(os.sched_getaffinity(0)):
             assert ended(spawn(lambda at=cpu: run_on(path, at, TAGS))) == 0
         for depth in (3, 1, 2):
-            with smqsg.depth(lun, depth), smqsg.slow(0.05), opened(path, TAGS) as file, \
+            with smqsg.depth(lun, depth), smqsg.slow(0.2), opened(path, TAGS) as file, \
                     Ring() as ring:
                 for slot in range(8):
                     file.push(ring, slot)
