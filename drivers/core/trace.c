@@ -27,8 +27,11 @@ void smq_trace_done(struct smq_cmd *cmd)
 }
 EXPORT_SYMBOL_GPL(smq_trace_done);
 
-/* See smq_scsi_done_inline(). Set before an LLD's module is loaded. */
-const struct static_key *smq_done_key;
+/*
+ * See smq_scsi_done_inline(). Each command reads it: nothing that is written may share its cache
+ * line.
+ */
+const struct static_key *smq_done_key __ro_after_init;
 EXPORT_SYMBOL_GPL(smq_done_key);
 
 /* Called when the module is loaded. scsi_mod is loaded as long as this module is. */

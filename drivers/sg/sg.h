@@ -99,7 +99,7 @@ struct smqsg_pools;
  * @sdev: the SCSI device, referenced
  * @q: the device's request queue
  * @own: the node's own request queue, or NULL as long as it has none. Set once
- * @plain: smq_straight_is_plain()
+ * @plain: smq_straight_is_plain(): commands may go straight to the LLD
  * @file: its struct file, not referenced
  * @slots: its prepared commands
  * @owner: owner of the slots

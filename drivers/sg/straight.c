@@ -163,8 +163,8 @@ static __always_inline bool smqsg_straight_enter(struct request_queue *q,
 	return false;
 }
 
-/* Set before there are nodes. */
-static struct smq_straight_traces smqsg_traces;
+/* Each command reads it: nothing that is written may share its cache line. */
+static struct smq_straight_traces smqsg_traces __ro_after_init;
 
 /* Called when the module is loaded. */
 void __init smqsg_straight_init(void)

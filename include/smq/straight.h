@@ -124,8 +124,9 @@ static __always_inline bool smq_straight_may_queue(struct request *rq,
 }
 
 /*
- * Starts a request as blk_mq_start_request(), whose tracepoint is off. If the queue's timer does
- * not expire later than the request, it finds the request, and goes on with its time.
+ * Starts a request as blk_mq_start_request(), whose tracepoint is off. The queue's timer need not
+ * be set if it expires before the request's time is over: it then finds the request, and is set
+ * anew.
  */
 static __always_inline void smq_straight_start(struct request *rq)
 {
@@ -202,7 +203,7 @@ static __always_inline blk_status_t smq_straight_queue(struct request *rq, bool 
 	scmd->flags = (scmd->flags & SCMD_PRESERVED_FLAGS) |
 		      (sdev->simple_tags ? SCMD_TAGGED : 0) | (last ? SCMD_LAST : 0);
 	scmd->resid_len = 0;
-	/* smq_straight_new() has cleared it, and sense begins with a byte that is not 0 (SPC-5). */
+	/* smq_straight_new() cleared the buffer. The first byte of sense is never 0 (SPC-5). */
 	if (unlikely(scmd->sense_buffer[0]))
 		memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
 	scmd->submitter = SUBMITTED_BY_BLOCK_LAYER;
