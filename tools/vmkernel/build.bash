@@ -12,7 +12,7 @@
 . "$top/tools/kernel-make.bash"
 
 # About the number of objects that a build of 6.6 makes, for the progress display.
-source_objects=1750
+source_objects=1450
 source_make=(ARCH=x86_64 CROSS_COMPILE=)
 
 # Prints the series of the kernel tree $1, such as 6.6.
