@@ -120,10 +120,14 @@ static bool explore_needs_no_step(const void *at)
 #define blk_queue_pm_only(q)		false
 #define blk_queue_quiesced(q)		false
 #define smqsg_own_limits_match(own, q)	true
-#define smq_rq_has_tag(rq)		((void)0)
+#define smq_straight_new(rq)		((void)0)
 #define blk_mq_cleanup_rq(rq)		((void)0)
 #define blk_mq_end_request(rq, status)	EXPLORE_EXPECT(0)
 #define smqsg_bell_is_due(rq)		false
+/* Both ways to the LLD check the same states, and give a token back alike. */
+#define smq_straight_may_queue(rq, sdev, traces)	true
+#define smq_straight_queue(rq, is_last)	\
+	queue_rq((rq)->mq_hctx, &(struct blk_mq_queue_data){ rq, is_last })
 #define smq_straight_needs_mid_layer(scmd, sdev)	((scmd)->result)
 #define smq_straight_run_others(sdev)	((void)0)
 #define spin_lock_init(lock)		((void)(lock))
@@ -314,7 +318,7 @@ static void end_request(struct request *rq)
 	smqsg_own_complete_slowly(rq);
 }
 
-/* The mid-layer's functions for straight.c: state of the device, then queuecommand. */
+/* Both ways for straight.c: state of the device, then queuecommand. */
 static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_queue_data *bd)
 {
 	/* An idle request is used only on the CPU whose hctx it has. */
@@ -682,6 +686,7 @@ static void begin_file(struct smqsg_fd *fd, int nr)
 	fd->sdev = &world.sdev;
 	fd->q = &world.queue;
 	fd->own = set.own ? &world.own : NULL;
+	fd->plain = true;
 	fd->depth.own = world.count;
 	fd->depth.inflight = world.inflight_of[nr];
 	fd->slots = (struct smqsg_fd_slots){ .array = world.slot[nr], .busy = world.busy[nr],

@@ -246,6 +246,7 @@ struct smqsg_fd {
 	struct scsi_device *sdev;
 	struct request_queue *q;
 	struct request_queue *own;
+	bool plain;
 	struct smqsg_fd_slots slots;
 	struct smqsg_fd_pool pool;
 	struct list_head sibling;

@@ -192,11 +192,13 @@ out_count:
     smqsg_request_give_back(io, fd, rq);
 """, "own=1 depth=1 r1 r1", WAITS),
     "a command is sent outside the RCU section": (STRAIGHT, """
-    status = q->mq_ops->queue_rq(hctx, &bd);
+        status = smq_straight_queue(rq, bd.last);
 """, """
-    rcu_read_unlock();
-    status = q->mq_ops->queue_rq(hctx, &bd);
-    rcu_read_lock();
+    {
+        rcu_read_unlock();
+        status = smq_straight_queue(rq, bd.last);
+        rcu_read_lock();
+    }
 """, "own=1 depth=2 r1 block", "!world.quiet"),
     "a frozen device gets commands": (STRAIGHT, """
     if (unlikely(!percpu_ref_tryget_live_rcu(&q->q_usage_counter)))
