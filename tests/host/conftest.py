@@ -5,3 +5,5 @@ from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 sys.path[1:1] = [str(TOOLS / name) for name in ("bench", "demos", ".")]
+# A Python beside Debian's own does not see Debian's packages.
+sys.path.append("/usr/lib/python3/dist-packages")

@@ -2,15 +2,9 @@
 """Hypothesis for tests of properties, with settings for tests that start programs: the same
 examples in each run, no time limit of a single one, and no folder with examples in the source
 tree."""
-import sys
 import tempfile
 
-try:
-    import hypothesis
-except ImportError:
-    # A Python beside Debian's own does not see Debian's packages.
-    sys.path.append("/usr/lib/python3/dist-packages")
-    import hypothesis
+import hypothesis
 from hypothesis import configuration, strategies as st
 
 __all__ = ["given", "st"]
