@@ -188,7 +188,7 @@ def test_a_task_that_sleeps_for_a_tag_gets_a_kept_one():
         took = []
         for block in range(9):
             read_block(upper.sd, block)
-            took.append(seconds(lambda block=block: read_block(third.sd, block)))
+            took.append(seconds_of(lambda block=block: read_block(third.sd, block)))
         set_state("block", "")
     print(took)
     assert sorted(took)[len(took) // 2] < MAX_DELAY, took
