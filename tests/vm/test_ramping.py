@@ -48,6 +48,9 @@ def test_depth_falls_in_a_storm_and_rises_again():
                 for _, host in hosts:
                     under_way(host.luns()[0], 20, 60)
                 list(pool.map(lambda pair: storm(*pair), hosts))
+                # A load reads 16 blocks after it has written 16.
+                for _, host in hosts:
+                    under_way(host.luns()[0], 64, 60)
             for _, host in hosts:
                 assert settle(host)["timeouts"] == 0
         commands = trace.check_once()

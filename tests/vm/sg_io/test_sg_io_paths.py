@@ -62,7 +62,7 @@ def test_writes_arrive(disk, tmp_path, via, depth, pattern):
     path = generate(tmp_path / "w", "--op", "write10", "--blocks", 8, "--count", 64,
                     "--pattern", pattern, "--range", f"{first}:{first + 511}")
     options = ["--depth", depth, *["--batch", 4][:2 * (depth > 1)]]
-    run_json("--via", via, *options, disk.sd, path)
+    run_json("--via", via, *options, disk.node[via], path)
     data = disk.read(first, 512)
     if pattern == "lba":
         assert data == b"".join((first + i).to_bytes(8, "big") * 64 for i in range(512))
@@ -73,15 +73,15 @@ def test_writes_arrive(disk, tmp_path, via, depth, pattern):
     check.write_text("".join(
         f"2f02{first + 32 * i:08x}00002000 out 16384 pattern={pattern}\n" for i in range(16)))
     via = "sg" if via == "block" else via
-    assert run_json("--via", via, *options, disk.sg, check)["status"] == {"GOOD": 16}
+    assert run_json("--via", via, *options, disk.node[via], check)["status"] == {"GOOD": 16}
 
 
 def test_a_wrong_byte_is_a_miscompare(disk):
     for via in VIAS:
         write, check = (f"{raw}0000040000000100 out 512 pattern=" for raw in ("2a00", "2f02"))
-        run_json("--via", via, disk.sg, "-", stdin=f"{write}ff\n")
+        run_json("--via", via, disk.node[via], "-", stdin=f"{write}ff\n")
         if via != "block":
-            got = run_json("--via", via, disk.sg, "-", stdin=f"{check}byte:254\n", expect=1)
+            got = run_json("--via", via, disk.node[via], "-", stdin=f"{check}byte:254\n", expect=1)
             assert got["errors"][0]["sense"] == {"key": 0xe, "asc": 0x1d, "ascq": 0}
 
 
@@ -94,7 +94,7 @@ def test_data_comes_from_a_file(disk, tmp_path, via):
     path.write_text("".join(
         f"2a00{0x800 + 128 * i:08x}00008000 out 65536 data=image@{512 + 65536 * i}\n"
         for i in range(96)))
-    run_json("--via", via, "--depth", 8, "--batch", 4, disk.sd, path)
+    run_json("--via", via, "--depth", 8, "--batch", 4, disk.node[via], path)
     assert disk.read(0x800, 96 * 128) == image[512:]
 
 
