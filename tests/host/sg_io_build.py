@@ -16,9 +16,9 @@ OUT = ROOT / "build/tests/host"
 TIMEOUT = 120
 
 # What reads a command file.
-COMMAND_FILE = (*(f"cmdfile/{name}.c" for name in
+COMMAND_FILE = (*(f"issue/cmdfile/{name}.c" for name in
                   ("cmdfile", "map", "map_option", "cdb", "dataset", "pattern", "tag", "expect")),
-                "device/device.c", "inputs.c", "util.c")
+                "issue/device/device.c", "inputs.c", "util.c")
 
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 

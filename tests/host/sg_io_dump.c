@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmdfile/cmdfile.h"
-#include "cmdfile/dataset.h"
-#include "cmdfile/map.h"
+#include "issue/cmdfile/cmdfile.h"
+#include "issue/cmdfile/dataset.h"
+#include "issue/cmdfile/map.h"
 
 static struct maps maps = { .to_us = ~0ULL };
 static struct cmdfile_options opt = { .memory = 16 << 20, .maps = &maps };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "workers/hist.h"
+#include "issue/workers/hist.h"
 
 int main(int argc, char **argv)
 {

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "workers/engine.h"
-#include "workers/lane.h"
+#include "issue/workers/engine.h"
+#include "replay/lane.h"
 
 static struct request **sent;	/* first the commands that have room, then those to be refused */
 static unsigned int nr_sent;

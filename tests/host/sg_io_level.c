@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "timed/build.h"
-#include "timed/collect.h"
+#include "replay/timed/build.h"
+#include "replay/timed/collect.h"
 
 struct result {
 	__u64 issued;

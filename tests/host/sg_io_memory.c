@@ -14,8 +14,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "replay/lane.h"
 #include "util.h"
-#include "workers/lane.h"
 
 static void write_lines(FILE *out, unsigned long commands, unsigned int devices)
 {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmdfile/cmdfile.h"
-#include "workers/outcome.h"
+#include "issue/cmdfile/cmdfile.h"
+#include "issue/workers/outcome.h"
 
 #define KINDS	200
 

@@ -20,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "workers/level.h"
-#include "workers/stream.h"
+#include "replay/level.h"
+#include "replay/stream.h"
 
 #define DEPTH		8
 #define MAX_LANES	8

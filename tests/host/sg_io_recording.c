@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "recording/recording.h"
+#include "replay/recording/recording.h"
 
 static void put_event(struct recording *r, const char *line, __u32 order)
 {

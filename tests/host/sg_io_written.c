@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "verify/written.h"
+#include "judge/written.h"
 
 int main(int argc, char **argv)
 {

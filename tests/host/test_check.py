@@ -221,7 +221,7 @@ def test_times_of_a_run_are_taken_from_its_results(tmp_path):
 
 @pytest.mark.parametrize("changed", [
     "drivers/sg/run.c", "drivers/core/eh.c", "drivers/conv/attach.c", "docs/testing.md",
-    "drivers/policy/prio.c", "tools/src/sg_io/run/run.c", "tools/bench/run", "tools/vm", "x"])
+    "drivers/policy/prio.c", "tools/src/sg_io/issue/run/run.c", "tools/bench/run", "tools/vm", "x"])
 def test_each_change_gets_a_run_of_15_minutes(changed):
     gate = choose.Gate(TABLE, [changed], "seed")
     assert choose.wall(gate.steps, TABLE) <= 60 * choose.MINUTES

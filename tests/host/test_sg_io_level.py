@@ -89,11 +89,12 @@ def most(commands):
 
 
 def replayed(pace, recording, *args):
-    program = part("sg_io_level", "timed/build.c", "timed/chunk.c", "timed/collect.c",
-                   "workers/lane.c", "workers/plan.c", "workers/stream.c", "workers/flight.c",
-                   "workers/level.c",
-                   "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
-                   "workers/log_ring.c", "workers/hist.c", *COMMAND_FILE,
+    program = part("sg_io_level", "replay/timed/build.c", "replay/timed/chunk.c",
+                   "replay/timed/collect.c",
+                   "replay/lane.c", "replay/plan.c", "replay/stream.c", "replay/flight.c",
+                   "replay/level.c",
+                   "issue/workers/worker.c", "issue/workers/slowest.c", "issue/workers/outcome.c",
+                   "issue/workers/log_ring.c", "issue/workers/hist.c", *COMMAND_FILE,
                    libsmq=("outcome.c", "strerror.c"),
                    # The program leaves its memory to the system.
                    sanitize=("-fsanitize=undefined", "-fno-sanitize-recover=all"))

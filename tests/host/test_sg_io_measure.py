@@ -10,7 +10,7 @@ PERMILLES = (1, 500, 990, 999, 1000)
 
 
 def percentiles(values):
-    done = run(part("sg_io_hist", "workers/hist.c"), *map(str, PERMILLES),
+    done = run(part("sg_io_hist", "issue/workers/hist.c"), *map(str, PERMILLES),
                stdin="\n".join(map(str, values)).encode())
     count, highest, *rest = map(int, done.stdout.split())
     return count, highest, rest
@@ -59,7 +59,7 @@ def outcomes(tmp_path, *rows):
     file, how its command ended, and the byte that its data-in consists of."""
     path = tmp_path / "cmds"
     path.write_text("".join(f"{line}\n" for line, *_ in rows), encoding="ascii")
-    program = part("sg_io_outcome", "workers/outcome.c", *COMMAND_FILE,
+    program = part("sg_io_outcome", "issue/workers/outcome.c", *COMMAND_FILE,
                    libsmq=("outcome.c", "device.c", "strerror.c"))
     done = run(program, path, stdin="".join(f"{end} {byte}\n" for _, end, byte in rows).encode())
     head, *entries = done.stdout.splitlines()

@@ -10,10 +10,10 @@ from sg_io_build import COMMAND_FILE, part, run
 def test_bytes_of_a_command(mode, commands, devices):
     """The file's data would not fit into the memory allowed for it: it is made when it is sent.
     What finds conflicts, before the first command is sent, takes 32 MiB in a large file."""
-    program = part("sg_io_memory", "workers/lane.c", "workers/plan.c", "workers/flight.c",
-                   "workers/level.c",
-                   "workers/worker.c", "workers/slowest.c", "workers/outcome.c",
-                   "workers/log_ring.c", *COMMAND_FILE,
+    program = part("sg_io_memory", "replay/lane.c", "replay/plan.c", "replay/flight.c",
+                   "replay/level.c",
+                   "issue/workers/worker.c", "issue/workers/slowest.c", "issue/workers/outcome.c",
+                   "issue/workers/log_ring.c", *COMMAND_FILE,
                    libsmq=("outcome.c", "device.c", "strerror.c"), sanitize=())
     done = run(program, mode, str(commands), str(devices))
     assert done.returncode == 0, done.stderr

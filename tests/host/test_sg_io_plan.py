@@ -6,8 +6,8 @@ admits commands in order."""
 import pytest
 from sg_io_build import part, run
 
-PARTS = ("workers/plan.c", "workers/stream.c", "workers/flight.c", "workers/level.c",
-         "cmdfile/cdb.c", "util.c")
+PARTS = ("replay/plan.c", "replay/stream.c", "replay/flight.c", "replay/level.c",
+         "issue/cmdfile/cdb.c", "util.c")
 
 
 def program():

@@ -6,7 +6,8 @@ import random
 import pytest
 from sg_io_build import binary, part, run
 
-PARTS = ("recording/recording.c", "util.c", "cmdfile/opcodes.c", "cmdfile/cdb.c", "workers/hist.c")
+PARTS = ("replay/recording/recording.c", "util.c", "issue/cmdfile/opcodes.c",
+         "issue/cmdfile/cdb.c", "issue/workers/hist.c")
 TUR = "000000000000"
 
 

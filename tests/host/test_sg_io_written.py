@@ -12,7 +12,7 @@ sys.path.append(str(SRC))
 # pylint: disable-next=wrong-import-position
 from judge import tags, verify  # noqa: E402
 
-PARTS = ("verify/written.c", *COMMAND_FILE)
+PARTS = ("judge/written.c", *COMMAND_FILE)
 BLOCK = 16
 DISK = 64
 

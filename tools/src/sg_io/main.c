@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "issue/cmdfile/pattern.h"
 #include "text.h"
 #include "util.h"
-#include "cmdfile/pattern.h"
 
 static const struct {
 	const char *name;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cmdfile/cdb.h"
+#include "issue/cmdfile/cdb.h"
 #include "hist.h"
 #include "rows.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cmdfile/cdb.h"
+#include "issue/cmdfile/cdb.h"
 #include "rows.h"
 
 static __s64 clock_ns(clockid_t clock)

@@ -4,7 +4,7 @@
 #include <scsi/sg_lib.h>
 #include <stdio.h>
 
-#include "../sg_io/cmdfile/cdb.h"
+#include "../sg_io/issue/cmdfile/cdb.h"
 #include "rows.h"
 
 /* SPC: the first three bits of the opcode determine the length, except that of 7Fh. */

@@ -116,7 +116,7 @@ class Flight(NamedTuple):
 
     def groups(self) -> Numbers:
         """The mean while any command was in flight, of each group of commands: what --mode load
-        promises, see workers/level.h. The last group ends when a command ends after the last was
+        promises, see replay/level.h. The last group ends when a command ends after the last was
         issued."""
         nr = max(len(self.starts) // GROUP, 1)
         cuts = np.append(self.starts[:nr * GROUP:GROUP],

@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 #include "commands.h"
-#include "cmdfile/cmdfile.h"
-#include "device/device.h"
-#include "run/run.h"
+#include "issue/cmdfile/cmdfile.h"
+#include "issue/device/device.h"
+#include "issue/run/run.h"
 
 int cmd_nodes(int argc, char **argv)
 {

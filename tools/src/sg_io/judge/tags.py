@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What blocks have whose data should be that of pattern=tag: cmdfile/tag.h describes it."""
+"""What blocks have whose data should be that of pattern=tag: issue/cmdfile/tag.h describes it."""
 
 from typing import NamedTuple
 
