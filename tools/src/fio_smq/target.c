@@ -9,8 +9,8 @@
 #include <scsi/sg_lib.h>
 #include <scsi/sg_unaligned.h>
 
-#include "device/device.h"
-#include "device/inuse.h"
+#include "issue/device/device.h"
+#include "issue/device/inuse.h"
 
 #define VPD_BLOCK_LIMITS	0xb0
 #define VPD_PROVISIONING	0xb2
