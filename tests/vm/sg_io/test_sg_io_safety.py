@@ -86,7 +86,7 @@ def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
         for via in ("sg", "bsg", "block", "smq", "bsg-uring"):
             for line in (write + "ff\n", "040000000000 none 0\n", "1b0000000000 none 0\n",
                          RESET_ZONES, ATA_32, WR_UNCOR):
-                done = sg_io("run", "--via", via, disk.sd, "-", stdin=READ + line)
+                done = sg_io("run", "--via", via, disk.node[via], "-", stdin=READ + line)
                 if via == "block" and not line.startswith("2a"):
                     assert done.returncode == 2
                     continue
@@ -95,8 +95,9 @@ def test_a_disk_in_use_is_not_written(disk, tmp_path, use):
                 assert "refused without --force" in done.stderr
             # Checks the data, not counters, because file systems send I/O of their own.
             assert disk.read(spare, 8) != b"\xff" * 4096
-            assert run_json("--via", via, disk.sd, "-", stdin=READ)["status"] == {"GOOD": 1}
-            forced = sg_io("run", "--force", "--via", via, disk.sd, "-",
+            got = run_json("--via", via, disk.node[via], "-", stdin=READ)
+            assert got["status"] == {"GOOD": 1}
+            forced = sg_io("run", "--force", "--via", via, disk.node[via], "-",
                            stdin=write + "lba\n")
             assert why in forced.stderr
             # The kernel itself refuses block writes to a swap device.
@@ -211,8 +212,8 @@ def test_time_ends_a_run(disk, reads, via):
 def test_signal_ends_with_the_partial_result(disk, reads, via, depth, number):
     before = disk.done()
     with subprocess.Popen([SG_IO, "run", "--json", "--via", via, "--depth", str(depth),
-                           "--batch", "4" if depth == 16 else "1", "--time", "300", disk.sd,
-                           reads], stdout=subprocess.PIPE) as user:
+                           "--batch", "4" if depth == 16 else "1", "--time", "300",
+                           disk.node[via], reads], stdout=subprocess.PIPE) as user:
         vmdisk.wait_for(lambda: disk.done() > before + 100)
         user.send_signal(number)
         out, _ = user.communicate(timeout=30)
