@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The bench's comparisons: of two runs, of a row with its peer, of an attached host with a bare
-one; and a run that is resumed."""
+"""The bench's comparisons: of two runs, and of a row with its peer; and a run that is resumed."""
 
 import subprocess
 import sys
@@ -8,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from program import program
-from smqbench import attached, bothpaths, groups, peers
+from smqbench import bars, claims, groups, peers, report
 from smqbench.errors import BenchError
 from smqbench.figures import METRICS, Figure, FigureSet
 from smqbench.rows import ROWS
-from table import LINUX_4_19
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
 
@@ -60,7 +58,7 @@ def test_resume_repeats_only_unfinished_instruments(tmp_path, monkeypatch):
         return FigureSet([figure(step.name, "smq_ram", "insn", 6500.0)])
 
     monkeypatch.setattr(bench, "take", take)
-    monkeypatch.setattr(bench.Taken, "_sources", lambda self: "one")
+    monkeypatch.setattr(bench, "sources", lambda: "one")
     words = ["run", "--out", str(tmp_path), "--only", "insn,locks,lines"]
     monkeypatch.setattr(sys, "argv", words)
     first = bench.measure(bench.parse())
@@ -73,7 +71,7 @@ def test_resume_repeats_only_unfinished_instruments(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", [*words, "--resume", "--repeat", "2"])
     with pytest.raises(BenchError, match="has other repeat"):
         bench.measure(bench.parse())
-    monkeypatch.setattr(bench.Taken, "_sources", lambda self: "two")
+    monkeypatch.setattr(bench, "sources", lambda: "two")
     monkeypatch.setattr(sys, "argv", [*words, "--resume"])
     with pytest.raises(BenchError, match="has other sources"):
         bench.measure(bench.parse())
@@ -108,16 +106,31 @@ def test_compare_reports_differences_beyond_the_spread(tmp_path):
     assert done.stdout.endswith(
         "2 compared: 1 better, 1 worse, 0 other, 0 the same; only in OLD 1, only in NEW 1\n")
     assert compare(tmp_path, old, new, "--least", "3").returncode == 0
-    assert compare(tmp_path, old, new, "--only", "native").returncode == 0
-    assert "smq_ram, io_uring read 512" in compare(tmp_path, old, old, "--all").stdout
 
 
-def test_recorded_figures_are_those_of_the_demo():
-    """The bench and the demo have the same figures of 4.19.304."""
-    pairs = [(one.legacy.insn, one.mq.insn) for mode in bothpaths.MODES
-             for one in bothpaths.RECORDED[mode]]
-    for name, legacy, mq in LINUX_4_19:
-        assert (legacy, mq) in pairs or name.startswith("/dev/sg"), name
+def test_claims_are_answered_by_figures():
+    """A claim is reproduced within its limit. Without its figure the answer says why."""
+    text = "4.19: legacy against scsi-mq, 4k QD32, model"
+
+    def answer(value, **more):
+        taken = FigureSet([insn("smq_ram_1q", 7000, bs=4096),
+                           *([insn("legacy_419", value, bs=4096)] if value else [])], **more)
+        found, = [one for one in claims.answers(taken) if one[0] == text]
+        return found
+    assert answer(8262)[2:4] == ["1262", "reproduced"]
+    assert answer(7500)[3] == "in part" and answer(7050)[3] == "not reproduced"
+    assert answer(0, skipped={"insn legacy_419": "refused"})[3:] == ["not measured", "refused"]
+
+
+def test_report_has_every_figure_and_its_command():
+    """The report has each instrument's tables, and says how to take them again."""
+    taken = FigureSet([insn("smq_ram", 6543), insn("scsi_debug", 6432),
+                       figure("locks", "smq_ram", "locks", 7.25, parts={"site": {"a: b": 3.5}})],
+                      failed={"lines": "broke"})
+    text = report.markdown(taken)
+    for words in ("6543 ±1", "7.25 ±1", "| a: b | 3.50 |", "- lines: broke",
+                  "Taken by `tools/bench/insn --rows scsi_debug,smq_ram --repeat 2`"):
+        assert words in text, words
 
 
 def test_bars_of_attached_hosts():
@@ -129,8 +142,8 @@ def test_bars_of_attached_hosts():
                   "detached_scsi_debug": 5} | more
         taken = FigureSet([insn("scsi_debug", 6400), insn("scsi_debug", 6900, luns=4),
                            *(insn(row, 6400 + value) for row, value in values.items())])
-        found = attached.verdicts(taken)
+        found = bars.judged("insn", taken, ["scsi_debug", *values])
         assert len(found) == 3
         assert [one.what for one in found if not one.ok] == [
-            f"512 bytes, QD32: {what}, more than bare" for what in bad]
-    assert not attached.verdicts(FigureSet([insn("scsi_debug", 6400)]))
+            f"{what}, more than bare" for what in bad]
+    assert not bars.judged("insn", taken, ["scsi_debug"])

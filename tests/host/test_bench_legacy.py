@@ -116,45 +116,12 @@ def test_paths_alternate_in_each_round():
     assert exact.runs() == 2 * 8 * 2
 
 
-def test_guest_parses_lock_stat():
-    """The guest's sed expression finds acquisitions and contentions among lock_stat's columns."""
-    text = (ROOT / "tools/bench/legacy/init").read_text(encoding="ascii")
-    expression = text.split("print_lock_stat() {", 1)[1].split("sed -n '", 1)[1].split("'", 1)[0]
-    lines = (
-        "lock_stat version 0.4\n-----\n"
-        "          class name    con-bounces    contentions   waittime-min   waittime-max "
-        "waittime-total   waittime-avg    acq-bounces   acquisitions   holdtime-min\n"
-        "         &(&q->__queue_lock)->rlock:        128            130547           0.10          "
-        " 9.99           28.30           0.35          90000         325266           0.04      "
-        "     1.00           16.00        0.10\n"
-        "         --------------------------\n"
-        "         &(&q->__queue_lock)->rlock            9          [<ffffffff8130>] blk_queue_bio"
-        "+0x97/0x3a0\n"
-        "               &mm->mmap_sem-R:          0              0           0.00           0.00 "
-        "          0.00           0.00              2             77           0.10           "
-        "1.00           2.00           0.40\n")
-    done = subprocess.run(["sed", "-n", expression], input=lines, capture_output=True, text=True,
-                          check=True)
-    assert done.stdout == "325266 130547 &(&q->__queue_lock)->rlock\n77 0 &mm->mmap_sem-R\n"
-
-
-def test_lock_stat_counts_locks_only():
-    """Not lockdep's notes of other things."""
-    count = counts.Count()
-    counts._add_lock_stat(count, {
-        "&(&q->__queue_lock)->rlock": (4, 1.6), "&(&ctx->completion_lock)->rlock": (1, 0),
-        **dict.fromkeys(("rcu_read_lock-R", "tk_core.seq-R", "jiffies_lock-R", "fs_reclaim",
-                         "(work_completion)(&ctx->work)"), (9, 3))})
-    assert (count.locks, count.waits, len(count.by_lock)) == ([5], [1.6], 2)
-    assert count.waits_by_lock == {"&(&q->__queue_lock)->rlock": 1.6}
-
-
 @pytest.mark.parametrize("kernel, locks, message", [
     (10, 5, "fewer than 1000: these were not SCSI commands"), (8000, 5, "fewer than 1000"),
-    (7000, 0.1, "0.10 locks per I/O by symbols, at least 0.2 are taken")])
+    (7000, 0.1, "0.10 locks per I/O, at least 0.2 are taken")])
 def test_figures_of_something_else_are_refused(kernel, locks, message):
     with pytest.raises(BenchError, match=message):
-        counts._check("x", counts.Count([8000], [kernel], locks=[locks]), "symbols")
+        counts._check("x", counts.Count([8000], [kernel], [locks]))
 
 
 @pytest.mark.parametrize("row, ns, good", [

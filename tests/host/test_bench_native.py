@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from program import program
-from smqbench import figures
+from smqbench import bars, figures, instrument, show
 from smqbench.errors import BenchError
 from smqbench.plan import Workload, parse
-from wallclock import programs, report, results
+from wallclock import programs, results
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = ROOT / "tools" / "bench" / "native"
@@ -80,13 +80,17 @@ def test_rows_with_idle_cpus_have_iops_per_cpu(tmp_path):
     assert metrics == {"time": 1050, "iops_cpu": pytest.approx(1e9 / 1050)}
 
 
-@pytest.mark.parametrize("gain, kept, qd1, words", [
-    (2.0, 1.0, 1.0, "PASS PASS judged) PASS PASS PASS PASS PASS PASS"),
-    (1.4, 1.0, 1.0, "FAIL PASS judged) PASS PASS PASS PASS PASS PASS"),
-    (2.0, 0.9, 1.0, "PASS FAIL judged) FAIL PASS PASS PASS FAIL PASS"),
-    (2.0, 1.0, 1.2, "PASS PASS judged) PASS FAIL FAIL FAIL PASS FAIL"),
-])
-def test_each_bar_of_batch_can_fail(tmp_path, gain, kept, qd1, words):
+def judge(found, rows):
+    """The verdicts on a guest's results."""
+    taken = figures.FigureSet()
+    for one in results.figures(found, "tools/bench/native", 2, {}):
+        taken.add(one)
+    return bars.judged("native", taken, rows)
+
+
+@pytest.mark.parametrize("gain, kept, qd1, missed", [
+    (2.0, 1.0, 1.0, 0), (1.4, 1.0, 1.0, 1), (2.0, 0.9, 1.0, 3), (2.0, 1.0, 1.2, 4)])
+def test_each_bar_of_batch_can_fail(tmp_path, gain, kept, qd1, missed):
     """Each bar of the policy "batch" can fail. Bars of rows that were not measured are reported."""
     rows = dict(DIRECT)
     for name, value in DIRECT.items():
@@ -96,28 +100,21 @@ def test_each_bar_of_batch_can_fail(tmp_path, gain, kept, qd1, words):
         rows[f"{name}_batch"] = value * qd1
     lines += [one for one in guest(rows, [QD1]) if one["kind"] in ("run", "end")]
     found = read(tmp_path, lines)
-    table = report.bars(found)
-    assert " ".join(text.split()[-1] for text in table[-9:]) == words
-    assert len(table) == 1 + 2 + 9
-    missed = report.missed(found, list(rows))
-    assert sum("must be" in line for line in missed) == words.count("FAIL")
-    assert sum("in batches of 16" in line and "not measured" in line for line in missed) == 2
-    assert len(missed) == words.count("FAIL") + 2
-    assert not report.missed(found, ["smq_ram_100us"]), "a bar needs both of its rows"
+    words = [one.word for one in judge(found, list(rows))]
+    assert (words.count("MISSED"), words.count("not measured")) == (missed, 2)
+    assert not judge(found, ["smq_ram_100us"]), "a bar needs both of its rows"
 
 
 def test_bars_have_an_interval(tmp_path):
     """With six or more repeats a bar has an interval, which follows from the scatter of repeats."""
     rows = {"smq_ram": 1000.0, "smq_ram_batch": 1000.0}
-    few = report.bars(read(tmp_path, guest(rows, [READ])))
-    assert "too few repeats" in few[-1]
+    assert "too few" in judge(read(tmp_path, guest(rows, [READ])), list(rows))[0].text
     lines = guest(rows, [READ], repeats=9)
     for one in lines:
         if one["kind"] == "run" and one["row"] == "smq_ram_batch":
             one["chunks"] = [[1010.0 * (1 + (one["repeat"] - 5) / 100)] * 10]
-    line = report.bars(read(tmp_path, lines, 9))[-1]
-    # The second interval leaves out the least and the greatest of the nine ratios.
-    assert "1.000  0.971 to 1.031  0.962 to 1.042  PASS" in line
+    # The interval leaves out the least and the greatest of the nine ratios.
+    assert judge(read(tmp_path, lines, 9), list(rows))[0].text == "1.000 [0.971-1.031]"
 
 
 def test_doorbell_of_another_cost_is_not_judged(tmp_path):
@@ -127,8 +124,7 @@ def test_doorbell_of_another_cost_is_not_judged(tmp_path):
             "smq_ram_100us": 1000.0, "smq_ram_100us_batch": 1000.0}
     found = read(tmp_path, guest(rows, [READ], delay=6700.0))
     assert "takes 5000 ns; with the last one tried it takes 6700" in found.delay_warning()
-    table = report.bars(found)
-    assert "(not judged)" in table[-2] and "PASS" in table[-1]
+    assert [one.word for one in judge(found, list(rows))][:2] == ["not judged", "PASS"]
     found = read(tmp_path, guest(rows, [READ], delay=5100.0))
     assert not found.delay_warning()
 
@@ -163,7 +159,7 @@ def test_ratios_are_formed_within_a_repeat(tmp_path):
             assert (one.jobs, one.luns, one.unit, one.op) == (2, 2, "x", "read")
     assert [one.metric for one in taken.find(op="call")] == ["time"]
     assert {one.parameters["wait"] for one in taken.figures} == {"io_uring_enter"}
-    assert not report.times(found), "the kernel's loads include a load from user space"
+    assert "load in the kernel" not in "".join(show.text(taken, "native"))
 
 
 @pytest.mark.parametrize("row, calls", [("smq_ram_20us", 200.0), ("scsi_debug", 0)])
@@ -207,7 +203,7 @@ def fixture_native():
 def test_paths_to_a_device_are_measured_in_turns(native):
     """All paths to a device are measured in turns. --bars measures only the rows of the bars."""
     def groups(*arguments, cpus=2):
-        return native.groups(native.INSTRUMENT.parse(list(arguments)), cpus)
+        return native.groups(instrument.parse("native", native.more_options, arguments), cpus)
     one, two = groups("--load", "user-space")
     assert {parse(key).jobs for _, key in one} == {1} and {parse(key).luns for _, key in two} == {2}
     for group in (one, two):
@@ -221,8 +217,9 @@ def test_paths_to_a_device_are_measured_in_turns(native):
     assert every[-2:] == [one, two]
     assert all(len({key for _, key in group}) == 1 for group in every[:-2])
     assert len(groups("--load", "in-kernel")) == len(every) - 2
-    wanted = {(row, bar.workload) for bar in report.BARS for row in bar.rows}
-    assert {tuple(cell) for group in groups("--bars") for cell in group} == wanted
+    wanted = [cell for group in groups("--bars") for cell in group]
+    assert len(wanted) == len(set(wanted)) == 20
+    assert ("smq_ram", QD1) in wanted and ("smq_ram_100us_doorbell_batch", READ) in wanted
     old = {parse(key).path for group in groups("--kernel-vm", "6.1") for _, key in group}
     assert "smq_adhoc_fixed" in old and "bsg_uring" not in old
 
@@ -230,7 +227,7 @@ def test_paths_to_a_device_are_measured_in_turns(native):
 def judged(native, found, *arguments):
     """Judges the rounds of a guest's results; returns the groups that were skipped, and why."""
     taken = figures.FigureSet()
-    native.judge_two_cpus(native.INSTRUMENT.parse(list(arguments)), found, taken)
+    native.judge_two_cpus(instrument.parse("native", native.more_options, arguments), found, taken)
     return taken.skipped
 
 
@@ -271,7 +268,7 @@ def test_too_few_rounds_give_no_result(tmp_path, native, repeats, busy, left):
     found = read(tmp_path, guest({"smq_ram": 1000.0}, [READ, TWO], repeats, looks), repeats)
     skipped = judged(native, found)
     assert {key for _, key in found.cells} == ({READ, TWO} if left else {READ})
-    assert set(skipped) == (set() if left else {"native, two CPUs, read 512 QD32 2 CPUs"})
+    assert set(skipped) == (set() if left else {f"native, two CPUs, {TWO}"})
 
 
 def test_a_disturbance_drops_rounds_of_its_own_group_only(tmp_path, native):
@@ -284,7 +281,8 @@ def test_a_disturbance_drops_rounds_of_its_own_group_only(tmp_path, native):
     spoilt = [one for one in user(repeats=8) if one["kind"] in ("run", "spin", "row", "end")]
     lines += [look(3, 9.9) if one["kind"] == "spin" else one | {"group": 3} for one in spoilt]
     found = read(tmp_path, lines, 8)
-    assert set(judged(native, found)) == {"native, two CPUs, from user space, 2 processes"}
+    one, = judged(native, found)
+    assert one.startswith("native, two CPUs, smq:read")
     assert {key: len(cell.repeats) for (_, key), cell in found.cells.items()} == {
         READ: 8, TWO: 8, other: 6}
 

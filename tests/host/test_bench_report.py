@@ -2,9 +2,12 @@
 """The bench makes figures and verdicts from the output of guest and plugins."""
 
 import pytest
-from smqbench import bounds, counts, groups, guestlog, profile, transfers
+from smqbench import bars, counts, groups, guestlog, instrument, measure, transfers
 from smqbench.errors import BenchError
+from smqbench.figures import FigureSet
+from smqbench.plan import Workload
 from smqbench.symbols import USER, Function, Symbols
+from smqbench.tally import Tally
 
 KALLSYMS = """\
 0000000000001000 A per_cpu_thing
@@ -57,15 +60,14 @@ def test_figures_are_differences_of_two_runs(folder):
     log = guestlog.read(folder)
     assert log.parameters == {"smq_ram": ["modprobe smq_ram null=0"]}
     cell = counts.cells(log, folder)["smq_ram", "plain-512"]
-    assert cell.insns == 100
-    assert cell.per_io.total() == 100
-    assert (cell.own, cell.own_with_callees) == (20, 20)
+    assert cell.values == [100] and sum(cell.per_io.insns.values()) == 100
+    assert cell.per_io.own == {Function("ram_queue_cmd", "smq_ram"): 10,
+                               Function("ram_other", "smq_ram"): 10}
     assert USER not in cell.per_io.insns
     assert cell.per_io.calls[Function("ram_queue_cmd", "smq_ram")] == 1
-    assert profile.functions_of(cell.per_io.insns, frozenset({"smq_ram"})) == [
-        (Function("ram_other", "smq_ram"), 10), (Function("ram_queue_cmd", "smq_ram"), 10)]
-    assert cell.allocations() == [("kmalloc_trace", "scsi_like", False, 1),
-                                  ("kmalloc_trace", "ram_other [smq_ram]", True, 0.5)]
+    assert cell.per_io.callers == {
+        (Function("kmalloc_trace"), Function("scsi_like"), False): 1,
+        (Function("kmalloc_trace"), Function("ram_other", "smq_ram"), True): 0.5}
 
 
 @pytest.mark.parametrize("name, old, new, message", [
@@ -84,25 +86,26 @@ def test_damage_is_noticed(folder, name, old, new, message):
         counts.cells(guestlog.read(folder), folder)
 
 
-def cell(insns, allocations=0.0, own=10):
-    """A cell with these counts."""
-    made = counts.Cell([insns])
-    function = Function("ram_queue_cmd", "smq_ram")
-    made.per_io.insns[function] = made.per_io.own[function] = own
-    made.per_io.callers[Function("kmalloc"), function, True] = allocations
-    made.per_io.callers[Function("kmem_cache_alloc"), Function("bio_alloc"), False] = 1
-    return made
+QUICK = ["null_blk", "scsi_debug", "smq_ram_null", "smq_ram"]
 
 
-def cells(null=6350, data=6470, data_4k=6900, allocations=0.0):
-    """All cells that the bounds apply to."""
-    made = {}
-    for kind in ("plain", "registered"):
-        made |= {("scsi_debug", f"{kind}-512"): cell(6430), ("smq_ram_null", f"{kind}-512"):
-                 cell(null), ("smq_ram", f"{kind}-512"): cell(data, allocations),
-                 ("smq_ram_null", f"{kind}-4k"): cell(null),
-                 ("smq_ram", f"{kind}-4k"): cell(data_4k)}
-    return made
+def judged(null=6350, data=6470, data_4k=6900, allocations=0.0, own=(0.0, 0.049), kernel="6.1.0"):
+    """The verdicts on these figures of tools/bench/quick."""
+    taken = FigureSet()
+
+    def add(row, metric, *values, bs=512, jobs=1):
+        for path in ("io_uring", "io_uring_fixed"):
+            taken.add(instrument.figure(
+                instrument="quick", row=row, kernel=kernel, parameters={}, cpus=jobs,
+                command="tools/bench/quick", **instrument.fields(
+                    Workload(path, "read", bs, 32, 16, jobs, jobs), values, metric)))
+    add("scsi_debug", "insn", 6430)
+    for row, small, large in (("smq_ram_null", null, null), ("smq_ram", data, data_4k)):
+        add(row, "insn", small)
+        add(row, "insn", large, bs=4096)
+        add(row, "allocations", allocations)
+        add(row, "own_transfers", *own, jobs=2)
+    return bars.judged("quick", taken, QUICK)
 
 
 @pytest.mark.parametrize("change, missed", [
@@ -110,48 +113,35 @@ def cells(null=6350, data=6470, data_4k=6900, allocations=0.0):
     ({"null": 6370}, 0), ({"null": 6371}, 2),
     ({"data": 6490}, 0), ({"data": 6491}, 2),
     ({"data_4k": 6940}, 0), ({"data_4k": 6941}, 2),
-    ({"allocations": 0.01}, 1),
+    ({"allocations": 0.01}, 2), ({"own": (0.0, 0.05)}, 4),
+    # Bars on instructions are for 6.1.
+    ({"data": 9000, "allocations": 1, "kernel": "6.12.1"}, 2),
 ])
 def test_each_bound_holds_up_to_its_limit(change, missed):
-    """Each bound holds up to its limit and not beyond."""
-    verdicts = bounds.of_counts(cells(**change), "6.1.0-1-amd64")
-    assert [verdict.ok for verdict in verdicts].count(False) == missed
-    assert not any(verdict.measured is None for verdict in verdicts)
-
-
-def test_instruction_bounds_apply_only_to_6_1():
-    """On 6.12 the bounds for allocations apply; those for instructions are for 6.1 only."""
-    verdicts = bounds.of_counts(cells(data=9000, allocations=1), "6.12.1-amd64")
-    assert [verdict.word for verdict in verdicts if not verdict.ok] == ["FAIL"]
-    assert sum(verdict.word == "(6.1 only)" for verdict in verdicts) == 6
+    """Each bound holds up to its limit and not beyond; the worst repeat counts."""
+    found = judged(**change)
+    assert [one.ok for one in found].count(False) == missed
+    assert all(one.value is not None for one in found)
 
 
 def test_unmeasured_bounds_do_not_pass():
     """A bound without a figure does not pass."""
-    verdicts = bounds.of_counts({}, "6.1.0") + bounds.of_transfers({})
-    assert not any(verdict.ok for verdict in verdicts)
-    assert {verdict.word for verdict in verdicts} == {"not measured"}
-
-
-@pytest.mark.parametrize("own, ok", [([0.0, 0.049], True), ([0.0, 0.05], False)])
-def test_transfer_bound_applies_to_the_worst_repeat(own, ok):
-    """The bound applies to the worst repeat."""
-    sharing = transfers.Sharing(repeats=2, own=own, own_accesses=30)
-    verdicts = bounds.of_transfers({("smq_ram_luns", "plain-512"): sharing})
-    assert [verdict.ok for verdict in verdicts if verdict.measured is not None] == [ok]
+    assert {one.word for one in bars.judged("quick", FigureSet(), QUICK)} == {"not measured"}
 
 
 def test_zero_without_other_counts_is_an_error():
     """A count of 0 is valid only if the instrument has counted something else."""
-    bounds.check_counts(cells())
+    log, read = guestlog.GuestLog(), Workload("sg_io", "read", 512, 1, 1)
+
+    def made(row, **spec):
+        cell = counts.Cell([6470])
+        list(measure._counts(cell, read, log, row, spec))
     with pytest.raises(BenchError, match="none of our functions"):
-        bounds.check_counts({("smq_ram", "plain-4k"): cell(6470, own=0)})
-    unseen = cell(6470)
-    unseen.per_io.callers.clear()
+        made("smq_ram")
     with pytest.raises(BenchError, match="missed those of sg"):
-        bounds.check_counts({("smq_ram", "sg-read"): unseen})
+        made("scsi_debug", arguments=["allocators"])
     with pytest.raises(BenchError, match="none of our accesses"):
-        bounds.check_transfers({("smq_ram_luns", "plain-512"): transfers.Sharing(own=[0.0])})
+        list(measure._lines("smq_ram", read, transfers.Sharing(own=[0.0])))
 
 
 @pytest.mark.parametrize("name, module, group", [
@@ -169,8 +159,7 @@ def test_functions_are_in_their_groups(name, module, group):
 
 def test_each_instruction_is_in_one_group():
     """Every instruction is in one group."""
-    made = cell(6470).per_io.insns
-    made[Function("zorro_probe")] = 7
+    made = Tally({Function("ram_queue_cmd", "smq_ram"): 10, Function("zorro_probe"): 7})
     assert sum(groups.split(made).values()) == sum(made.values())
 
 
@@ -189,7 +178,7 @@ def test_transfers_are_per_io_of_all_jobs(tmp_path):
         f"line 2 ffff888000000080 {ALLOC} ri 20\nline 3 ffff8880000000c0 {ALLOC} r 26\n")
     log = guestlog.read(tmp_path)
     sharing = transfers.sharings(log, tmp_path)["smq_ram_luns", "plain-512"]
-    assert (sharing.own, sharing.total, sharing.interrupts) == ([0.05], 0.2, 0.1)
+    assert (sharing.own, sharing.totals) == ([0.05], [0.2])
     assert sharing.own_accesses == 2
     assert sharing.own_top == {("ram_queue_cmd [smq_ram]", "write"): 0.03,
                                ("kmalloc_trace", "read"): 0.02}

@@ -73,7 +73,7 @@ def test_run_sees_shared_cache_lines(tmp_path):
     assert len(own) == 4
     assert own["smq_virtio", 2] < 0.02 and own["smq_virtio", 1] < 0.02
     assert own["virtio_scsi", 2] > 0.2
-    assert "By function, virtio-scsi and LIO" in text
+    assert "### Cache lines moved by our modules, by function" in text
     assert {path.name for path in tmp_path.glob("*.svg")} == {"lines.svg"}
 
 

@@ -120,3 +120,25 @@ row_conv_smq_ram_1q() {
 row_conv_tcm_loop_rd() {
 	conv_up tcm_loop_rd
 }
+
+# stage_up STAGE: binds the pvscsi device to smq_pvscsi, or binds it again, for another stage. The
+# module stays loaded, so that its symbols stay valid.
+stage_up() {
+	local device='' path driver=/sys/bus/pci/drivers/smq_pvscsi
+	for path in /sys/bus/pci/devices/*; do
+		[[ $(< "$path/vendor")$(< "$path/device") != 0x15ad0x07c0 ]] || device=$path
+	done
+	[[ -n $device ]] || die "there is no pvscsi device"
+	scsi_drivers
+	modprobe smq_pvscsi || die "modprobe smq_pvscsi failed (modules are built by make)"
+	echo smq_pvscsi > "$device/driver_override"
+	echo "$1" > /sys/module/smq_pvscsi/parameters/stage
+	[[ ! -e $driver/${device##*/} ]] || echo "${device##*/}" > "$driver/unbind"
+	echo "${device##*/}" > /sys/bus/pci/drivers_probe
+	note "param $ROW smq_pvscsi stage=$1"
+	wait_scsi smq_pvscsi "$LUNS"
+}
+
+for stage in 0 1 2 3 4 5; do
+	eval "row_stage$stage() { stage_up $stage; }"
+done

@@ -5,14 +5,13 @@ the results, and the third one the kernel's symbols."""
 import re
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 from smqbench import guestlog
 from smqbench.acquisitions import LOCKING
 from smqbench.errors import BenchError
-from smqbench.vm import BUILT, ROLES, ROOT
+from smqbench.vm import BUILT, ROLES, ROOT, progress
 
 from .plan import EXACT, TIME
 
@@ -34,17 +33,10 @@ SYMBOLS = "kallsyms.1"
 SYMBOLS_END = "# end"
 POLL = 0.2
 TAIL = 15
-PROGRESS_SECONDS = 20
 
 
 class NoLegacyPath(Exception):
     """The kernel has booted, but has no parameter that selects the path."""
-
-
-def _progress(what: str, done: int, expected: int, began: float, end: str) -> None:
-    text = f"{what}: {done} of {expected} runs, {time.monotonic() - began:.0f} s"
-    sys.stderr.write((f"\r\033[K{text}" if sys.stderr.isatty() else text) + end)
-    sys.stderr.flush()
 
 
 def _text(path: Path) -> str:
@@ -107,17 +99,13 @@ class Boot:
 
     def _watch(self, process: subprocess.Popen[bytes], what: str, expected: int,
                timeout: float) -> None:
-        began = shown = time.monotonic()
+        began = time.monotonic()
+        say = progress(what, expected, lambda: len(re.findall(r"^run ", _text(self.log),
+                                                              re.MULTILINE)))
         while True:
             ended = process.poll() is not None
             last = self._last_word()
-            done = len(re.findall(r"^run ", _text(self.log), re.MULTILINE))
-            now = time.monotonic()
-            if last or ended:
-                _progress(what, done, expected, began, "\n")
-            elif sys.stderr.isatty() or now >= shown + PROGRESS_SECONDS:
-                _progress(what, done, expected, began, "" if sys.stderr.isatty() else "\n")
-                shown = now
+            say(bool(last or ended))
             if last == "end":
                 return
             if last == "refused":
@@ -129,8 +117,8 @@ class Boot:
                 raise BenchError("the guest ended before its measurements did; QEMU: "
                                  f"{_text(self._folder / 'qemu').strip() or '(nothing)'}; the "
                                  f"kernel's last messages:{_tail(self.console)}")
-            if now > began + timeout:
-                raise BenchError(f"the guest did not finish within {timeout:.0f} s (--timeout); "
+            if time.monotonic() > began + timeout:
+                raise BenchError(f"the guest did not finish within {timeout:.0f} s; "
                                  f"the kernel's last messages:{_tail(self.console)}")
             time.sleep(POLL)
 

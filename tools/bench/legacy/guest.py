@@ -24,7 +24,7 @@ SUFFIXES = (".ko", ".ko.xz", ".ko.gz", ".ko.zst")
 LAST_LEGACY = (4, 20)
 
 # The guest adds the hosts later (add_host=0): one for each path.
-DISK_PARAMETERS = "add_host=0 delay=0 fake_rw=1 dev_size_mb=64"
+DISK_PARAMETERS = "add_host=0 delay=0 fake_rw=1 dev_size_mb=64 submit_queues=1"
 QUEUE_DEPTH = 128       # of each LUN, on either path
 
 
@@ -43,19 +43,20 @@ def release_of(image: Path) -> str:
     return release
 
 
-def why_no_legacy(release: str) -> str:
-    """Returns why a kernel of this release has no legacy path, or "" if it may have one."""
+class Refused(BenchError):
+    """The kernel has no legacy path to measure."""
+
+    def __init__(self, release: str, why: str):
+        super().__init__(f"LEGACY_KERNEL: {release} has no legacy path ({why}); give a kernel up "
+                         f"to {LAST_LEGACY[0]}.{LAST_LEGACY[1]} that has scsi_mod.use_blk_mq")
+
+
+def refuse(release: str) -> None:
+    """Raises Refused if a kernel of this release has no legacy path."""
     numbers = release.replace("-", ".").split(".")
     if all(number.isdigit() for number in numbers[:2]) and \
             tuple(map(int, numbers[:2])) > LAST_LEGACY:
-        return "it was removed in Linux 5.0"
-    return ""
-
-
-def refusal(release: str, why: str) -> str:
-    """Returns the message for a kernel without a legacy path."""
-    return (f"LEGACY_KERNEL: {release} has no legacy path ({why}); give a kernel up to "
-            f"{LAST_LEGACY[0]}.{LAST_LEGACY[1]} that has scsi_mod.use_blk_mq")
+        raise Refused(release, "it was removed in Linux 5.0")
 
 
 def check_depths(log: GuestLog) -> None:
@@ -133,11 +134,10 @@ class Job:
 
     plan: Plan
     any_kernel: bool        # the kernel has only blk-mq, and no parameter that selects a path
-    queues: int             # hardware queues of a host on blk-mq
 
     def parameters(self) -> dict[str, str]:
         """Returns the parameters of modules, by module."""
-        return {"scsi_debug": f"{DISK_PARAMETERS} submit_queues={self.queues}"}
+        return {"scsi_debug": DISK_PARAMETERS}
 
     def kernel_arguments(self) -> list[str]:
         """Returns the parameters as kernel arguments, for modules that are built in."""
@@ -148,8 +148,7 @@ class Job:
         """Returns the settings of the guest's init as assignments of its shell."""
         luns = sorted({one.luns for one in self.plan.workloads})
         values = {"switch": "none" if self.any_kernel else "both", "kind": self.plan.kind,
-                  "lun_counts": " ".join(map(str, luns)), "queues": str(self.queues),
-                  "depth": str(QUEUE_DEPTH)}
+                  "lun_counts": " ".join(map(str, luns)), "depth": str(QUEUE_DEPTH)}
         return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """Instructions per I/O: the difference of runs of 3N and N I/Os, in which fixed costs cancel."""
 
-import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import profile, vm
 from .errors import BenchError
-from .groups import OWN_MODULES
 from .guestlog import GuestLog, Run
 from .profile import Profile
 from .rows import ROWS
@@ -23,32 +21,6 @@ class Cell:
     values: list[float] = field(default_factory=list)  # one for each repeat
     profiles: list[Profile] = field(default_factory=list)  # per I/O, one for each repeat
     per_io: Profile = field(default_factory=Profile)        # the mean of profiles
-
-    @property
-    def insns(self) -> float:
-        """Instructions per I/O."""
-        return statistics.median(self.values)
-
-    @property
-    def spread(self) -> float:
-        """The spread of the repeats."""
-        return max(self.values) - min(self.values)
-
-    @property
-    def own(self) -> float:
-        """Instructions in our modules' functions themselves."""
-        return sum(value for _, value in profile.functions_of(self.per_io.insns, OWN_MODULES))
-
-    @property
-    def own_with_callees(self) -> float:
-        """Instructions in our modules' functions and in those that they call."""
-        return sum(self.per_io.own.values())
-
-    def allocations(self) -> list[tuple[str, str, bool, float]]:
-        """(allocator, caller, ours, per I/O), the most frequent first."""
-        return sorted(((str(to), str(caller), ours, value)
-                       for (to, caller, ours), value in self.per_io.callers.items() if value),
-                      key=lambda call: (-call[3], call))
 
 
 Cells = dict[tuple[str, str], Cell]     # by row and workload

@@ -5,81 +5,26 @@ Every instrument writes a file of figures (FigureSet.write), and tools/bench/run
 The report and its answers to claims use these figures and nothing else.
 """
 
-import csv
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import Any
 
 from .errors import BenchError
 from .rows import ROWS
+from .tomls import table
 
 FORMAT = "smq-figures 1"
 
-# Each is the name of a command under tools/bench.
-INSTRUMENTS = ("insn", "fastpath", "locks", "lines", "native", "legacy-kernel",
-               "policies")
-PATHS = {
-    "io_uring": "io_uring", "io_uring_fixed": "io_uring, registered",
-    "io_uring_poll": "io_uring, polled",
-    "io_uring_beside": "io_uring beside smq_sg's own queue",
-    "sg_io": "SG_IO", "sd_sg_io": "SG_IO on the disk",
-    "libaio": "libaio", "in_kernel": "in kernel", "passthrough": "in-kernel passthrough",
-    "passthrough_cached": "in-kernel passthrough, cached requests", "bsg": "bsg SG_IO v4",
-    "bsg_uring": "bsg uring_cmd", "bsg_uring_fixed": "bsg uring_cmd, registered",
-    "smq_sg_io": "smq_sg SG_IO", "smq_write_read": "smq_sg write() and read()",
-    "smq_adhoc": "smq_sg ad hoc", "smq_adhoc_fixed": "smq_sg ad hoc, registered",
-    "smq": "smq_sg prepared", "smq_batch": "smq_sg prepared, a batch per SQE",
-    "smq_timed": "smq_sg prepared, timed batches",
-    "smq_lba": "smq_sg prepared, another LBA",
-    "smq_poll": "smq_sg prepared, polled",
-    "page_cache": "page cache", "fsync": "write and fsync", "direct": "O_DIRECT write",
-    "database": "commit of a database", "untar": "untar", "copy": "bulk copy",
-    "buffered": "buffered reads", "buffered_pinned": "buffered reads, pinned",
-    "smq_batch_poll": "smq_sg prepared, a batch per SQE, polled",
-}
+INSTRUMENTS: dict[str, str] = table("names")["instruments"]
+PATHS: dict[str, str] = table("names")["paths"]
 # "call" is not I/O but an empty system call for each batch.
 OPS = ("read", "write", "tur", "call")
 NO_DATA = ("tur", "call")
-# name: (unit, what it is)
-METRICS = {
-    "insn": ("insn/IO", "instructions, kernel and program together"),
-    "insn_kernel": ("insn/IO", "instructions in the kernel"),
-    "insn_lld": ("insn/IO", "instructions of the LLD and what it calls"),
-    "allocations": ("allocations/IO", "allocations by the LLD"),
-    "interrupts": ("interrupts/IO", "interrupts of the device"),
-    "doorbells": ("doorbells/IO", "doorbells rung"),
-    "locks": ("locks/IO", "acquisitions of locks"),
-    "shared": ("doorbells/IO", "doorbells that a CPU rang for others"),
-    "lat_p50": ("ms", "latency, median"),
-    "lat_p99": ("ms", "latency, 99 of 100 below"),
-    "lat_p999": ("ms", "latency, 999 of 1000 below"),
-    "mb_s": ("MB/s", "bytes moved"),
-    "seconds": ("s", "time of the whole load"),
-    "queued": ("writes", "waiting in the block layer or with the device"),
-    "steered": ("%", "commands that left their hardware queue"),
-    "migrations": ("", "migrations of the task"),
-    "waits": ("waits/IO", "waits for a lock"),
-    "contended": ("%", "acquisitions that found the lock taken"),
-    "transfers": ("lines/IO", "cache lines that moved between CPUs"),
-    "own_transfers": ("lines/IO", "cache lines moved by our modules"),
-    "time": ("ns/IO", "time"),
-    "iops": ("IO/s", "I/O per second"),
-    "iops_cpu": ("IO/s/CPU", "I/O per second of CPU time"),
-    "against_block": ("x", "time divided by that of registered block reads, p10 of each repeat"),
-    "against_mq": ("x", "I/O per second on the legacy path divided by those on scsi-mq, by round"),
-    "against_block_bare": ("x", "against_block with the time of empty calls subtracted from both"),
-    "lock_share": ("%", "instructions in locks and waiting for them"),
-    "wait_share": ("%", "instructions spent waiting for locks"),
-}
+METRICS: dict[str, list[str]] = table("names")["metrics"]     # the unit, and what it is
 TIMES = ("time",)       # metrics that also have p10 and median, of chunks
-# The fields of a figure that write_csv() writes, for other programs.
-COLUMNS = ("instrument", "row", "path", "op", "bs", "qd", "batch", "luns", "jobs", "cpus", "metric",
-           "unit", "value", "spread", "repeats", "p10", "median", "model", "kernel", "command",
-           "note")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,60 +95,26 @@ def size(count: int) -> str:
     return f"{count // 1024}k" if count and count % 1024 == 0 else str(count)
 
 
-def _require(good: bool, name: str, value: Any, limit: str) -> None:
-    if not good:
-        raise BenchError(f"figure: {name} is {value!r}, must be {limit}")
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _check_types(figure: Figure) -> None:
-    for one in fields(figure):
-        value = getattr(figure, one.name)
-        kinds = get_args(one.type) if isinstance(one.type, UnionType) else [one.type]
-        plain: list[Any] = [get_origin(kind) or kind for kind in kinds]
-        good = isinstance(value, tuple(plain)) or float in plain and isinstance(value, int)
-        if bool not in plain and isinstance(value, bool):
-            good = False
-        names = " or ".join(kind.__name__ for kind in plain)
-        _require(good, one.name, value, f"of type {names}")
-
-
 def _check(figure: Figure) -> None:
-    _check_types(figure)
-    for name, known in (("instrument", INSTRUMENTS), ("row", ROWS), ("path", PATHS), ("op", OPS),
-                        ("metric", METRICS)):
-        _require(getattr(figure, name) in known, name, getattr(figure, name),
-                 "one of " + ", ".join(known))
-    _require(figure.unit == METRICS[figure.metric][0], "unit", figure.unit,
-             f"{METRICS[figure.metric][0]} for {figure.metric}")
-    for name, least in (("bs", 0), ("qd", 1), ("batch", 1), ("luns", 1), ("jobs", 1), ("cpus", 1),
-                        ("repeats", 1)):
-        _require(getattr(figure, name) >= least, name, getattr(figure, name), f"at least {least}")
-    _require(figure.batch <= figure.qd, "batch", figure.batch, f"at most qd ({figure.qd})")
-    _require((figure.bs == 0) == (figure.op in NO_DATA), "bs", figure.bs,
-             "0 for " + " and ".join(NO_DATA) + ", and only for these")
-    _require(_finite(figure.value), "value", figure.value, "a finite number")
-    _require(_finite(figure.spread) and figure.spread >= 0, "spread", figure.spread,
-             "a finite number from 0")
-    for name in ("p10", "median"):
-        value = getattr(figure, name)
-        _require((value is not None) == (figure.metric in TIMES), name, value,
-                 "given only for " + ", ".join(TIMES))
-        _require(value is None or _finite(value), name, value, "a finite number")
-    _require(figure.model == ROWS[figure.row].model, "model", figure.model,
-             f"{ROWS[figure.row].model} for row {figure.row}")
-    _require(figure.command.startswith("tools/bench/"), "command", figure.command,
-             "one under tools/bench")
-    _require(bool(figure.kernel), "kernel", figure.kernel, "the measured kernel's release")
-    _require(len(figure.values) in (0, figure.repeats) and all(map(_finite, figure.values)),
-             "values", figure.values, f"{figure.repeats} finite numbers, one a repeat")
-    for what, parts in figure.parts.items():
-        _require(isinstance(parts, dict), f"parts[{what}]", parts, "numbers by name")
-        for name, value in parts.items():
-            _require(_finite(value), f"parts[{what}][{name}]", value, "a finite number")
+    """Raises BenchError for a figure that says nothing, or that cannot be found again."""
+    def require(good: object, name: str, limit: str) -> None:
+        if not good:
+            raise BenchError(f"figure: {name} is {getattr(figure, name)!r}, must be {limit}")
+    names: dict[str, Iterable[str]] = {"instrument": INSTRUMENTS, "row": ROWS, "path": PATHS,
+                                      "op": OPS, "metric": METRICS}
+    for name, known in names.items():
+        require(getattr(figure, name) in known, name, "one of " + ", ".join(known))
+    require(figure.unit == METRICS[figure.metric][0], "unit", f"that of {figure.metric}")
+    for name in ("qd", "batch", "luns", "jobs", "cpus", "repeats"):
+        require(getattr(figure, name) >= 1, name, "at least 1")
+    require(figure.batch <= figure.qd, "batch", f"at most qd ({figure.qd})")
+    require((figure.bs == 0) == (figure.op in NO_DATA), "bs", "0 for a command without data")
+    for name in ("value", "spread", *(("p10", "median") if figure.metric in TIMES else ())):
+        require(math.isfinite(getattr(figure, name)), name, "a finite number")
+    require(figure.model == ROWS[figure.row].model, "model", f"that of row {figure.row}")
+    require(figure.command.startswith("tools/bench/"), "command", "one under tools/bench")
+    require(figure.kernel, "kernel", "the measured kernel's release")
+    require(len(figure.values) in (0, figure.repeats), "values", f"{figure.repeats}, one a repeat")
 
 
 @dataclass
@@ -250,59 +161,16 @@ class FigureSet:
         except OSError as error:
             raise BenchError(f"{path}: {error.strerror}") from error
 
-    def write_csv(self, path: Path) -> None:
-        """Writes CSV, a line for each figure, without its parts and parameters."""
-        try:
-            with path.open("w", encoding="utf-8", newline="") as file:
-                lines = csv.writer(file, lineterminator="\n")
-                lines.writerow(COLUMNS)
-                lines.writerows([getattr(one, name) for name in COLUMNS] for one in self.figures)
-        except OSError as error:
-            raise BenchError(f"{path}: {error.strerror}") from error
-
-
-def _from_json(number: int, content: Any) -> Figure:
-    names = {one.name for one in fields(Figure)}
-    if not isinstance(content, Mapping):
-        raise BenchError(f"figure {number}: is not an object")
-    unknown = content.keys() - names
-    if unknown:
-        raise BenchError(f"figure {number}: unknown field {sorted(unknown)[0]}")
-    try:
-        return Figure(**content)
-    except TypeError as error:
-        raise BenchError(f"figure {number}: {error}") from error
-    except BenchError as error:
-        raise BenchError(f"figure {number}: {error}") from error
-
 
 def read(path: Path) -> FigureSet:
-    """Reads a file that FigureSet.write() wrote, and checks every field."""
+    """Reads a file that FigureSet.write() wrote, and checks every figure."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        if content.get("format") != FORMAT:
+            raise BenchError(f"format is not '{FORMAT}'")
+        result = FigureSet(skipped=content["skipped"], failed=content["failed"])
+        for one in content["figures"]:
+            result.add(Figure(**one))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, BenchError) as error:
         raise BenchError(f"{path}: {error}") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise BenchError(f"{path}: format is not '{FORMAT}'")
-    result = FigureSet()
-    try:
-        for number, one in enumerate(content["figures"]):
-            result.add(_from_json(number, one))
-        for name in ("skipped", "failed"):
-            said = getattr(result, name)
-            said |= {str(key): str(why) for key, why in content[name].items()}
-    except KeyError as error:
-        raise BenchError(f"{path}: {error} is missing") from error
-    except (TypeError, AttributeError) as error:
-        raise BenchError(f"{path}: {error}") from error
-    except BenchError as error:
-        raise BenchError(f"{path}: {error}") from error
-    return result
-
-
-def merged(sets: Iterable[FigureSet]) -> FigureSet:
-    """Merges all sets into a new one."""
-    result = FigureSet()
-    for one in sets:
-        result.merge(one)
     return result

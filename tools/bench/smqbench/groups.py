@@ -13,6 +13,8 @@ VIRTIO_MODULES = frozenset({"smq", "smq_virtio", "virtio_scsi", "virtio", "virti
                             "virtio_pci", "virtio_pci_modern_dev", "virtio_pci_legacy_dev"})
 # The modules above, and tcm_loop, with which smq_lio is compared.
 COMPARED_MODULES = VIRTIO_MODULES | {"tcm_loop"}
+# What tools/bench/convert measures: the driver pvscsi, and the layer that claims disks.
+PVSCSI_MODULES, CONV_MODULES = frozenset({"smq", "smq_pvscsi"}), frozenset({"smq", "smq_conv"})
 LLD_MODULES = frozenset({"smq_ram", "smq_lio", "null_blk", "scsi_debug"}) | COMPARED_MODULES
 TARGET_MODULES = frozenset({"target_core_mod", "target_core_file", "target_core_iblock"})
 

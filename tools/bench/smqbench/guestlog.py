@@ -50,11 +50,6 @@ class GuestLog:
     doorbells: dict[tuple[str, str], list[float]] = field(default_factory=dict)
     # By row and workload: a list with the policy's counters per I/O in each repeat, by name.
     counted: dict[tuple[str, str], list[dict[str, float]]] = field(default_factory=dict)
-    means: str = ""         # how a guest of tools/bench/legacy-kernel counts locks
-    # By row, workload and repeat: for each class of locks in /proc/lock_stat, (acquisitions,
-    # contended acquisitions) per I/O of the program. The I/Os of its warm-up count, too.
-    lock_stat: dict[tuple[str, str, int], dict[str, tuple[float, float]]] = field(
-        default_factory=dict)
 
 
 def _plugin_runs(path: Path) -> list[dict[str, int]]:
@@ -99,14 +94,6 @@ def _add_effective(log: GuestLog, workload: str, policy: str) -> None:
             run.setting = {**run.setting, "effective": policy}
 
 
-def _add_lock_stat(log: GuestLog, workload: str, text: str) -> None:
-    """Records one class of locks of the program that ran last."""
-    (row, _), ios = _of_program(log, workload)
-    taken, contended, name = text.split(" ", 2)
-    log.lock_stat.setdefault((row, workload, log.runs[-1].repeat), {})[name] = (
-        int(taken) / ios, int(contended) / ios)
-
-
 def _remember(log: GuestLog, row: str, text: str) -> None:
     said = log.parameters.setdefault(row, [])
     if text not in said:
@@ -122,7 +109,7 @@ def read(folder: Path, plugin: bool = True) -> GuestLog:
         figures = _plugin_runs(folder / "out") if plugin else []
         for line in (folder / "log").read_text(encoding="utf-8").splitlines():
             kind, _, rest = line.partition(" ")
-            if kind in ("kernel", "cpu", "cmdline", "means"):
+            if kind in ("kernel", "cpu", "cmdline"):
                 setattr(log, kind, rest)
             elif kind == "param":
                 name, text = rest.split(" ", 1)
@@ -148,8 +135,6 @@ def read(folder: Path, plugin: bool = True) -> GuestLog:
             elif kind == "counted":
                 workload, text = rest.split(" ", 1)
                 _add_counted(log, workload, text)
-            elif kind == "lock_stat":
-                _add_lock_stat(log, *rest.split(" ", 1))
             elif kind == "effective":
                 _add_effective(log, *rest.split())
             elif kind == "skip":

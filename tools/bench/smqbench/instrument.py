@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Code that the instruments of the test VM share: command line, boot, fields of a figure."""
+"""Code that the instruments share: command line, boot, fields of a figure."""
 
 import argparse
 import os
@@ -9,11 +9,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import rows, vm
+from . import bars, matrix, rows, vm
+from .bars import Verdict
 from .errors import BenchError
 from .figures import METRICS, Figure, FigureSet
 from .groups import OWN_MODULES
@@ -21,92 +21,92 @@ from .guestlog import GuestLog, Run
 from .plan import Plan, Workload
 from .rows import ROWS
 from .timing import spread
+from .tomls import table
 
 MAX_REPEAT = 50
 # Two vCPUs in step need two CPUs to themselves. Other processes may use at most MAX_BUSY of these,
 # measured for LOOK seconds. (A load average would include the instrument that ran before.)
 MAX_BUSY = 0.4
 LOOK = 3.0
-EPILOG = "exit status: 0 all was measured; 2 the measurement failed"
+EPILOG = "exit status: 0 all was measured; 2 the measurement failed, or a bar was missed"
+More = Callable[[argparse.ArgumentParser], None]    # adds options
 
 
-@dataclass
-class Instrument:
-    """One command under tools/bench."""
+def parse(name: str, more: More | None = None, arguments: Sequence[str] | None = None
+          ) -> argparse.Namespace:
+    """Parses the command line of an instrument."""
+    spec = table("instruments")[name]
+    named = [*spec["rows"], *spec.get("named", [])]
+    parser = argparse.ArgumentParser(
+        prog=f"tools/bench/{name}", description=spec.get("about"), epilog=EPILOG,
+        allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--json", type=Path, metavar="FILE", help="writes the figures to this file")
+    add("--rows", "--only", metavar="ROW,...", help="measures only these: " + " ".join(named))
+    add("--repeat", type=int, default=spec["repeat"], metavar="N",
+        help="measures every row N times (default: %(default)s)")
+    if spec.get("kernel", True):
+        add("--kernel", default="6.1", metavar="6.1|6.12|7.2|PATH", help="default: %(default)s")
+    add("--keep", type=Path, metavar="DIR", help="keeps the output of guest and plugin")
+    if spec.get("two_cpus"):
+        add("--force", action="store_true",
+            help="measures two CPUs even on a busy machine, and marks these figures")
+    add("--bars", action="store_true", default=spec.get("judge", False),
+        help="exit status 2 if a bar is missed")
+    for option, text in spec.get("options", {}).items():
+        add(f"--{option}", action="store_true", help=text)
+    if more:
+        more(parser)
+    options = parser.parse_args(arguments)
+    if not 1 <= options.repeat <= MAX_REPEAT:
+        parser.error(f"--repeat {options.repeat}: from 1 to {MAX_REPEAT}")
+    if options.json and not options.json.resolve().parent.is_dir():
+        parser.error(f"--json {options.json}: no such folder")
+    if options.keep and options.keep.exists() and any(options.keep.iterdir()):
+        parser.error(f"--keep {options.keep}: is not empty")
+    try:
+        options.rows = rows.chosen(options.rows, named) if options.rows else list(spec["rows"])
+    except BenchError as error:
+        parser.error(str(error))
+    return options
 
-    name: str
-    description: str
-    rows: list[str]
-    repeat: int                 # default
-    two_cpus: bool = False
-    kernel: str = "6.1"         # default, "" for an instrument with a kernel of its own
-    more: Callable[[argparse.ArgumentParser], None] | None = None   # adds options
-    named: Sequence[str] = ()   # rows that are measured only when they are named
 
-    def parse(self, arguments: Sequence[str] | None = None) -> argparse.Namespace:
-        """Parses the command line."""
-        parser = argparse.ArgumentParser(
-            prog=f"tools/bench/{self.name}", description=self.description, epilog=EPILOG,
-            allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
-        add = parser.add_argument
-        add("--json", type=Path, metavar="FILE", help="writes the figures to this file")
-        add("--rows", metavar="ROW,...", help="measures only these rows: " +
-            " ".join([*self.rows, *self.named]))
-        add("--repeat", type=int, default=self.repeat, metavar="N",
-            help="measures every row N times (default: %(default)s)")
-        if self.kernel:
-            add("--kernel", default=self.kernel, metavar="6.1|6.12|7.2|PATH",
-                help="default: %(default)s")
-        add("--keep", type=Path, metavar="DIR", help="keeps the output of guest and plugin")
-        if self.two_cpus:
-            add("--force", action="store_true",
-                help="measures two CPUs even on a busy machine, and marks these figures")
-        if self.more:
-            self.more(parser)
-        options = parser.parse_args(arguments)
-        if not 1 <= options.repeat <= MAX_REPEAT:
-            parser.error(f"--repeat {options.repeat}: from 1 to {MAX_REPEAT}")
-        if options.json and not options.json.resolve().parent.is_dir():
-            parser.error(f"--json {options.json}: no such folder")
-        if options.keep and options.keep.exists() and any(options.keep.iterdir()):
-            parser.error(f"--keep {options.keep}: is not empty")
-        try:
-            options.rows = list(self.rows) if options.rows is None else \
-                rows.chosen(options.rows, [*self.rows, *self.named])
-        except BenchError as error:
-            parser.error(str(error))
-        return options
+def command(name: str, options: argparse.Namespace, row: str) -> str:
+    """The command that measures a row's figures again."""
+    words = [{"virtio": "tools/bench/insn --virtio", "conv": "tools/bench/convert --conv"}.get(
+        name, f"tools/bench/{name}"), "--rows", row, "--repeat", str(options.repeat)]
+    if getattr(options, "kernel", "6.1") != "6.1":
+        words += ["--kernel", options.kernel]
+    return " ".join(words + (["--force"] if getattr(options, "force", False) else []))
 
-    def main(self, measure: Callable[[argparse.Namespace, Path], FigureSet],
-             show: Callable[[FigureSet], list[str]]) -> int:
-        """Measures, writes the figures and prints them."""
-        options = self.parse()
-        # Exit through the code that ends the VM.
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-        try:
-            if options.keep:
-                taken = measure(options, options.keep.resolve())
-            else:
-                with tempfile.TemporaryDirectory(prefix="smq-bench.") as folder:
-                    taken = measure(options, Path(folder))
-            for what, why in taken.skipped.items():
-                print(f"{what}: skipped: {why}", file=sys.stderr)
-            if options.json:
-                taken.write(options.json)
-        except (BenchError, OSError) as error:
-            print(f"tools/bench/{self.name}: {error}", file=sys.stderr)
-            return 2
-        except KeyboardInterrupt:
-            return 130
-        print("\n".join(show(taken)))
-        return 0
 
-    def command(self, options: argparse.Namespace, row: str) -> str:
-        """The command that measures a row's figures again."""
-        words = [f"tools/bench/{self.name}", "--rows", row, "--repeat", str(options.repeat)]
-        if self.kernel and options.kernel != "6.1":
-            words += ["--kernel", options.kernel]
-        return " ".join(words + (["--force"] if getattr(options, "force", False) else []))
+def run(name: str, options: argparse.Namespace,
+        measure: Callable[[argparse.Namespace, Path], FigureSet],
+        show: Callable[[FigureSet], list[str]],
+        judge: Callable[[FigureSet], list[Verdict]]) -> int:
+    """Measures, writes the figures and prints them, and judges the bars. Returns the status."""
+    # Exit through the code that ends the VM.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    try:
+        with tempfile.TemporaryDirectory(prefix="smq-bench.") as folder:
+            taken = measure(options, (options.keep or Path(folder)).resolve())
+        for what, why in (taken.skipped | taken.failed).items():
+            print(f"{what}: {why}", file=sys.stderr)
+        if options.json:
+            taken.write(options.json)
+    except (BenchError, OSError) as error:
+        print(f"tools/bench/{name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    verdicts = judge(taken)
+    seen = [one for one in verdicts if options.bars or one.value is not None]
+    print("\n".join([*show(taken), *(["", *matrix.table(*bars.cells(seen))] if seen else [])]))
+    missed = [one for one in verdicts if not one.ok] if options.bars else []
+    for one in missed:
+        print(f"tools/bench/{name}: {one.what}: {one.word}: {one.text}, bar {one.limit}",
+              file=sys.stderr)
+    return 2 if missed or options.bars and taken.failed else 0
 
 
 def boot(plan: Plan, options: argparse.Namespace, folder: Path, *, plugin: str, name: str,
@@ -137,6 +137,10 @@ def busy_cpus(seconds: float = LOOK) -> float:
     return (os.cpu_count() or 1) * (busy_then - busy) / max(every_then - every, 1)
 
 
+class Busy(BenchError):
+    """The machine is busy: figures of two CPUs are not taken."""
+
+
 def refuse_busy(force: bool) -> str:
     """Refuses a busy machine: figures of two CPUs need two idle CPUs. Returns a note for the
     figures, empty if the machine is idle."""
@@ -148,7 +152,7 @@ def refuse_busy(force: bool) -> str:
     else:
         return ""
     if not force:
-        raise BenchError(f"{trouble}; two-CPU figures are not taken (wait, or --force)")
+        raise Busy(f"{trouble}; two-CPU figures are not taken (wait, or --force)")
     return f"forced: {trouble}"
 
 
@@ -194,11 +198,6 @@ def first_runs(log: GuestLog) -> dict[tuple[str, str], Run]:
 def note(row: str, *more: str) -> str:
     """A figure's note for the reader."""
     return "; ".join(text for text in (ROWS[row].note, *more) if text)
-
-
-def skipped(log: GuestLog, name: str) -> dict[str, str]:
-    """The rows that the guest has skipped, in the form of FigureSet.skipped."""
-    return {f"{name} {row}": why for row, why in log.skipped.items()}
 
 
 def figure(**content: Any) -> Figure:

@@ -109,6 +109,7 @@ class Plan:
     size_mb: int
     virtio_disks: int = 1  # disks of the VM's virtio-scsi device, if there is one
     latencies: bool = False  # measure the latency of each I/O, if the program can
+    fill: bool = True       # write disks that move data before they are read
 
     def lines(self, repeats: int) -> Iterable[str]:
         """The plan's lines for the guest: a device is brought up once for all workloads with the
@@ -125,8 +126,8 @@ class Plan:
             yield f"row {row} {luns} {repeat}"
             for workload in workloads:
                 words = workload.program([self._share(workload, count) for count in self.counts],
-                                         self._share(workload, self.warmup), ROWS[row].data,
-                                         self.latencies)
+                                         self._share(workload, self.warmup),
+                                         ROWS[row].data and self.fill, self.latencies)
                 yield f"run {workload.key} " + " ".join(words)
 
     @staticmethod

@@ -12,7 +12,7 @@ from .groups import MEMORY, group
 from .plan import Workload
 from .profile import Profile
 from .symbols import Function
-from .tables import table
+from .matrix import table
 
 FRESH = "fresh"
 # In the order in which the guest brings the device into them.

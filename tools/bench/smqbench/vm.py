@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,42 +62,40 @@ class Boot:
     name: str = ""              # for messages of progress; "": the name of the plugin
 
 
-def _progress(name: str, done: int, expected: int, began: float, last: bool = False) -> None:
-    passed = time.monotonic() - began
-    text = f"{name}: {done} of {expected} runs, {passed:.0f} s"
-    if done and not last:
-        text += f", about {passed * max(expected - done, 0) / done:.0f} s to go"
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\033[K{text}" + ("\n" if last else ""))
-    else:
-        sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+def progress(name: str, expected: int, count: Callable[[], int]) -> Callable[[bool], None]:
+    """Returns a function that prints how many runs have ended; at the end it is called with True.
+    On a terminal each call replaces the line, else it prints only every PROGRESS_STEP runs."""
+    began, shown, terminal = time.monotonic(), -PROGRESS_STEP, sys.stderr.isatty()
+
+    def say(last: bool) -> None:
+        nonlocal shown
+        done = count()
+        if not (terminal or last or done >= shown + PROGRESS_STEP):
+            return
+        shown, passed = done, time.monotonic() - began
+        text = f"{name}: {done} of {expected} runs, {passed:.0f} s"
+        if done and not last:
+            text += f", about {passed * max(expected - done, 0) / done:.0f} s to go"
+        sys.stderr.write(("\r\033[K" if terminal else "") + text +
+                         ("\n" if last or not terminal else ""))
+        sys.stderr.flush()
+    return say
 
 
 def _finished_runs(out: Path) -> int:
-    try:
-        return out.read_bytes().count(b"\n")
-    except FileNotFoundError:
-        return 0
+    return out.read_bytes().count(b"\n") if out.exists() else 0
 
 
 def _watch(process: subprocess.Popen[bytes], boot: Boot, out: Path) -> int:
-    began, shown, step = time.monotonic(), -PROGRESS_STEP, PROGRESS_STEP
-    if sys.stderr.isatty():
-        step = 0
-    while True:
+    say = progress(boot.name or boot.plugin, boot.expected_runs, lambda: _finished_runs(out))
+    end = time.monotonic() + boot.timeout + GRACE
+    while process.returncode is None:
         try:
             process.wait(POLL)
         except subprocess.TimeoutExpired:
             pass
-        done = _finished_runs(out)
-        ended = process.returncode is not None
-        if ended or done >= shown + step:
-            _progress(boot.name or boot.plugin, done, boot.expected_runs, began, ended)
-            shown = done
-        if ended:
-            return process.returncode
-        if time.monotonic() - began > boot.timeout + GRACE:
+        say(process.returncode is not None)
+        if process.returncode is None and time.monotonic() > end:
             process.terminate()
             try:
                 process.wait(GRACE)
@@ -105,6 +103,7 @@ def _watch(process: subprocess.Popen[bytes], boot: Boot, out: Path) -> int:
                 process.kill()
                 process.wait()
             raise BenchError(f"the VM did not end within {boot.timeout} s")
+    return process.returncode
 
 
 def run(boot: Boot, folder: Path) -> guestlog.GuestLog:

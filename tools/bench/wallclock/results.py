@@ -10,7 +10,7 @@ from typing import Any
 
 from smqbench import instrument, plan as plans, timing
 from smqbench.errors import BenchError
-from smqbench.figures import METRICS, Figure
+from smqbench.figures import Figure
 from smqbench.rows import ROWS
 
 from . import rounds
@@ -66,11 +66,6 @@ class Results:
                 *([value - call for value, call in zip(values, calls)]
                   for values in (ours, theirs)))
         return found
-
-    @property
-    def slowdown(self) -> float:
-        """The worst result of all looks at the machine, 0 if there was none."""
-        return max(self.all_looks, default=0.0)
 
     @property
     def all_looks(self) -> list[float]:
@@ -156,7 +151,8 @@ def read(path: Path, repeats: int) -> Results:
 def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) -> Iterable[Figure]:
     """The figures: for each workload the time of a command; from user space also the ratio to block
     reads; in the kernel, if several commands wait for the device, also the commands that a CPU
-    could do in a second. @marks: remarks on figures, by number of jobs."""
+    could do in a second; with the policy batch also the ratio to direct. @marks: remarks on
+    figures, by number of jobs."""
     for (row, key), cell in results.cells.items():
         workload = plans.parse(key)
         times = timing.summary(cell.repeats)
@@ -176,6 +172,10 @@ def figures(results: Results, command: str, cpus: int, marks: dict[int, str]) ->
         elif ROWS[row].waits and workload.qd > 1:
             yield instrument.figure(**same, **instrument.fields(
                 workload, [1e9 / value for value in medians], "iops_cpu"))
+        direct = results.cells.get((row.removesuffix("_batch"), key))
+        if row.endswith("_batch") and direct:
+            yield instrument.figure(**same, **instrument.fields(
+                workload, timing.ratios(direct.low(), cell.low()), "against_direct"))
 
 
 def _wait(row: str, workload: plans.Workload) -> str:
@@ -183,6 +183,3 @@ def _wait(row: str, workload: plans.Workload) -> str:
     if workload.path != plans.IN_KERNEL:
         return "io_uring_enter"
     return "spin" if ROWS[row].waits else "sleep"
-
-
-assert "time" in METRICS and "iops_cpu" in METRICS
