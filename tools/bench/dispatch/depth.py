@@ -8,11 +8,12 @@ from contextlib import contextmanager
 
 from smqbench import timing
 from wallclock import devices
+from wallclock.devices import wait_for, write
 
 from .notes import Notes, program
 from .place import CONV, PIECE, foreign
 from .prio import BLOCK, PERCENTILES, TEN, megabytes_a_second, sample_during, unthrottled
-from .ram import Host, host, wait_for, write
+from .ram import Host, host
 
 # How each round sets up the queue; what is not named is as ram.host() has set it.
 ROUNDS: dict[str, dict[str, object]] = {

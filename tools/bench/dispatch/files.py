@@ -17,12 +17,13 @@ from pathlib import Path
 
 from smqbench import timing
 from smqbench.errors import BenchError
+from wallclock.devices import wait_for, write
 
 from .depth import DEPTH, set_up
 from .notes import Notes
 from .place import Foreign, foreign
 from .prio import BLOCK, MB, PERCENTILES, TEN
-from .ram import Host, host, read, wait_for, write
+from .ram import Host, host, read
 
 WORDS = ("direct", "again", "prio", "wbt", "deadline", "bfq")
 FOLDER = Path("/run/bench-files")

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wallclock import devices
+from wallclock.devices import wait_for, write
 
-from .ram import Host, wait_for, write
+from .ram import Host
 
 TARGET = devices.CONFIGFS / "target"
 CONV = Path("/sys/bus/scsi/drivers/smq_conv")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from smqbench import timing
+from wallclock.devices import wait_for, write
 
 from .notes import Notes, program
-from .ram import Host, host, wait_for, write
+from .ram import Host, host
 
 MB = 10 ** 6
 DEPTH = 4

@@ -4,20 +4,16 @@
 import ctypes
 import fcntl
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
-from smqbench.errors import BenchError
 from wallclock import devices
+from wallclock.devices import wait_for, write
 
 DEBUGFS = Path("/sys/kernel/debug/smq")
 BLKPG, ADD_PARTITION = 0x1269, 1
-WAIT = 30
-Found = TypeVar("Found")
 
 
 class _Partition(ctypes.Structure):     # pylint: disable=too-few-public-methods
@@ -30,26 +26,6 @@ class _Blkpg(ctypes.Structure):         # pylint: disable=too-few-public-methods
     """struct blkpg_ioctl_arg"""
     _fields_ = [("op", ctypes.c_int), ("flags", ctypes.c_int), ("datalen", ctypes.c_int),
                 ("data", ctypes.c_void_p)]
-
-
-def wait_for(what: str, check: Callable[[], Found], seconds: float = WAIT) -> Found:
-    """Waits until check() returns a true value, and returns that."""
-    end = time.monotonic() + seconds
-    while True:
-        found = check()
-        if found:
-            return found
-        if time.monotonic() > end:
-            raise BenchError(f"{what}: not within {seconds:g} s")
-        time.sleep(0.02)
-
-
-def write(path: Path, value: object) -> None:
-    """Writes an attribute. Raises BenchError if the kernel refuses the value."""
-    try:
-        path.write_text(f"{value}\n", encoding="ascii")
-    except OSError as error:
-        raise BenchError(f"{path}: {value}: {error.strerror}") from None
 
 
 def read(path: Path) -> str:

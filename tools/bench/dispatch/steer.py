@@ -9,10 +9,11 @@ from pathlib import Path
 
 from smqbench import timing
 from smqbench.errors import BenchError
+from wallclock.devices import write
 
 from .notes import Notes, program
 from .prio import sample_during
-from .ram import Host, host, write
+from .ram import Host, host
 
 QUEUES = 4
 # How long a hardware queue takes for a command, in ns. Even on a slow machine four CPUs need less

@@ -12,11 +12,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import vm
 from .errors import BenchError
-from .groups import BLOCK, LLD, SCSI, group
+from .groups import group
 from .guestlog import GuestLog, Run
-from .symbols import Function, Symbols
+from .symbols import Function, Symbols, symbols_of
 from .tally import Key, Tally
 
 # Arguments of the plugin: functions that take a lock, and those that run if the lock is not free.
@@ -50,8 +49,6 @@ SMALL = 0.002  # acquisitions per I/O: what is rarer is left out
 # Acquisitions per I/O. With fewer the plugin has missed locks: io_uring alone takes five for each
 # batch of 16.
 LEAST_PER_IO = 0.2
-# Groups whose locks belong to the path of a command, not to the program that issues it.
-PATH_GROUPS = {BLOCK, SCSI, LLD}
 
 
 # The taking function, its caller, the lock's address, and whether it is in an interrupt.
@@ -208,22 +205,13 @@ def _add(locks: Locks, symbols: Symbols, words: list[str]) -> None:
     locks.contended[(*key, True)] += contended - outside
 
 
-def path_share(locks: Locks) -> float:
-    """Acquisitions per I/O by the block layer, the mid-layer and LLDs."""
-    return sum(value for name, value in locks.by_group().items() if name in PATH_GROUPS)
-
-
 def cells(log: GuestLog, folder: Path) -> dict[tuple[str, str], list[Locks]]:
     """Locks of each repeat, by row and workload. If there are runs of N and 3N I/Os, takes their
     difference."""
-    symbols: dict[int, Symbols] = {}
     read_runs: dict[tuple[str, str, int], list[tuple[Run, Locks]]] = {}
     for run in log.runs:
-        generation = run.figures["symbols"]
-        if generation not in symbols:
-            symbols[generation] = Symbols(vm.kernel_symbols(folder, generation))
         read_runs.setdefault((run.row, run.workload, run.repeat), []).append(
-            (run, read(run, folder, symbols[generation])))
+            (run, read(run, folder, symbols_of(folder, run))))
     result: dict[tuple[str, str], list[Locks]] = {}
     for (row, workload, _), found in read_runs.items():
         if len(found) == 1:

@@ -64,8 +64,9 @@ class Bar:
 
     def __init__(self, spec: dict[str, Any], instrument: str):
         self.spec = spec
-        self.where: dict[str, Any] = {"instrument": instrument, "metric": "insn",
-                      **{name: value for name, value in spec.items() if name in _FIELDS}}
+        self.where: dict[str, Any] = {
+            "instrument": instrument, "metric": "insn",
+            **{name: value for name, value in spec.items() if name in _FIELDS}}
         self.change: dict[str, Any] = spec.get("by") or spec.get("minus") or {}
 
     def rows(self) -> list[str]:

@@ -4,12 +4,12 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import profile, vm
+from . import profile
 from .errors import BenchError
 from .guestlog import GuestLog, Run
 from .profile import Profile
 from .rows import ROWS
-from .symbols import Symbols
+from .symbols import symbols_of
 
 CLOCK_TOLERANCE = 0.005     # between the plugin's count and the guest's icount clock
 
@@ -40,7 +40,6 @@ def _check_clock(run: Run) -> None:
 def cells(log: GuestLog, folder: Path, icount: bool = True) -> Cells:
     """Reads a boot under the count plugin. In each pair of runs, subtracts the short run from the
     long one."""
-    symbols: dict[int, Symbols] = {}
     result: Cells = {}
     for small, large in zip(log.runs[::2], log.runs[1::2]):
         key = small.row, small.workload
@@ -51,10 +50,7 @@ def cells(log: GuestLog, folder: Path, icount: bool = True) -> Cells:
         for run in (small, large):
             if icount:
                 _check_clock(run)
-            generation = run.figures["symbols"]
-            if generation not in symbols:
-                symbols[generation] = Symbols(vm.kernel_symbols(folder, generation))
-            halves.append(profile.read(folder / f"hist.{run.number}", symbols[generation]))
+            halves.append(profile.read(folder / f"hist.{run.number}", symbols_of(folder, run)))
         cell = result.setdefault(key, Cell())
         cell.values.append((large.figures["insns"] - small.figures["insns"]) / ios)
         cell.profiles.append(halves[1].combine(halves[0], -1).divided(ios))

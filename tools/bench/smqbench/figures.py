@@ -100,8 +100,8 @@ def _check(figure: Figure) -> None:
     def require(good: object, name: str, limit: str) -> None:
         if not good:
             raise BenchError(f"figure: {name} is {getattr(figure, name)!r}, must be {limit}")
-    names: dict[str, Iterable[str]] = {"instrument": INSTRUMENTS, "row": ROWS, "path": PATHS,
-                                      "op": OPS, "metric": METRICS}
+    names: dict[str, Iterable[str]] = {
+        "instrument": INSTRUMENTS, "row": ROWS, "path": PATHS, "op": OPS, "metric": METRICS}
     for name, known in names.items():
         require(getattr(figure, name) in known, name, "one of " + ", ".join(known))
     require(figure.unit == METRICS[figure.metric][0], "unit", f"that of {figure.metric}")

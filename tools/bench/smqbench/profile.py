@@ -15,7 +15,6 @@ class Profile:
 
     insns: Tally[Function] = field(default_factory=Tally)   # instructions
     own: Tally[Function] = field(default_factory=Tally)     # ... charged to our modules
-    irq: Tally[Function] = field(default_factory=Tally)     # ... in interrupts
     calls: Tally[Function] = field(default_factory=Tally)   # entries
     # (watched, caller, ours) -> calls
     callers: Tally[tuple[Function, Function, bool]] = field(default_factory=Tally)
@@ -33,10 +32,6 @@ class Profile:
         """The counters divided by a number of I/Os."""
         return Profile(*(Tally({key: value / by for key, value in counter.items() if value})
                          for counter in vars(self).values()))
-
-    def total(self) -> float:
-        """All instructions."""
-        return sum(self.insns.values())
 
 
 def read(path: Path, symbols: Symbols) -> Profile:
@@ -59,11 +54,10 @@ def read(path: Path, symbols: Symbols) -> Profile:
 
 def _add_block(profile: Profile, symbols: Symbols, words: list[str]) -> None:
     address = int(words[0], 16)
-    size, runs, own, irq = (int(word) for word in words[1:])
+    size, runs, own, _ = (int(word) for word in words[1:])
     function = symbols.function(address)
     profile.insns[function] += size * runs
     profile.own[function] += size * own
-    profile.irq[function] += size * irq
     if symbols.is_entry(address):
         profile.calls[function] += runs
 
@@ -73,11 +67,3 @@ def _add_call(profile: Profile, symbols: Symbols, words: list[str]) -> None:
     ours, others = (int(word) for word in words[2:])
     profile.callers[watched, caller, True] += ours
     profile.callers[watched, caller, False] += others
-
-
-def functions_of(counter: Tally[Function],
-                 modules: frozenset[str]) -> list[tuple[Function, float]]:
-    """The functions of some modules, the most expensive first."""
-    return sorted(((function, value) for function, value in counter.items()
-                   if function.module in modules),
-                  key=lambda item: (-item[1], str(item[0])))

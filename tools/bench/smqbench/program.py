@@ -10,6 +10,8 @@ from .figures import FigureSet
 from .rows import ROWS
 from .tomls import table
 
+INSTRUMENTS = ("insn", "quick", "fastpath", "locks", "lines", "policies", "convert")
+
 
 def main(name: str) -> int:
     """Measures, shows the tables, and judges the bars."""

@@ -38,9 +38,10 @@ def _by_metric(taken: FigureSet) -> Iterator[Table]:
 def _by_row(taken: FigureSet) -> Table:
     """One table, with a line for each row and a column for each metric."""
     columns = list(dict.fromkeys(one.metric for one in taken.figures))
-    return Table("", [["", *(metric.replace("_", " ") for metric in columns)], *(
-        [ROWS[row].label, *(matrix.text_of(next(iter(taken.find(row=row, metric=metric)), None))
-                            for metric in columns)] for row in matrix.rows_of(taken.figures))],
+    by_place = {(one.row, one.metric): one for one in taken.figures}
+    rows = [[ROWS[row].label, *(matrix.text_of(by_place.get((row, metric))) for metric in columns)]
+            for row in matrix.rows_of(taken.figures)]
+    return Table("Per I/O", [["", *(metric.replace("_", " ") for metric in columns)], *rows],
                  taken.figures)
 
 

@@ -3,8 +3,11 @@
 
 import bisect
 import re
+from functools import lru_cache
 from dataclasses import dataclass
 from pathlib import Path
+
+from .guestlog import Run
 
 KERNEL_HALF = 1 << 63
 # The compiler's clones of a function count as that function.
@@ -54,3 +57,14 @@ class Symbols:
         """Whether a function begins at this address."""
         at = bisect.bisect_left(self._addresses, address)
         return at < len(self._addresses) and self._addresses[at] == address
+
+
+@lru_cache(64)
+def _symbols(path: Path) -> Symbols:
+    return Symbols(path)
+
+
+def symbols_of(folder: Path, run: Run) -> Symbols:
+    """The kernel's symbols during a run: the guest dumps them again when other modules are
+    loaded."""
+    return _symbols(folder / f"kallsyms.{run.figures['symbols']}")

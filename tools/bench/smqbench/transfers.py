@@ -4,10 +4,9 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import vm
 from .errors import BenchError
 from .guestlog import GuestLog, Run
-from .symbols import Symbols
+from .symbols import Symbols, symbols_of
 from .tally import Tally
 
 # The most slips per I/O. A vCPU slips if it runs ahead because the host does not run the other one.
@@ -20,11 +19,9 @@ class Sharing:
     """One workload on one row, per I/O."""
 
     repeats: int = 0
-    total: float = 0.0          # outside interrupts
-    totals: list[float] = field(default_factory=list)   # one a repeat
+    totals: list[float] = field(default_factory=list)   # one a repeat, without interrupts
     own: list[float] = field(default_factory=list)      # one a repeat
     own_accesses: float = 0.0   # by our modules to memory, whether a line moved or not
-    interrupts: float = 0.0
     slips: float = 0.0
     # (function, kind) -> transfers
     top: Tally[tuple[str, str]] = field(default_factory=Tally)
@@ -44,10 +41,8 @@ def _add(sharing: Sharing, run: Run, path: Path, symbols: Symbols) -> None:
                          f"(beyond={figures['beyond']} overflow={figures['overflow']})")
     sharing.repeats += 1
     sharing.totals.append((figures["reads"] + figures["writes"]) / ios)
-    sharing.total += sharing.totals[-1]
     sharing.own.append((figures["own"] + figures["lost"]) / ios)
     sharing.own_accesses += figures["own_accesses"] / ios
-    sharing.interrupts += figures["irq"] / ios
     sharing.slips += figures["slips"] / ios
     for line in path.read_text(encoding="ascii").splitlines():
         _, _, _, pc, kind, count = line.split()
@@ -61,16 +56,12 @@ def _add(sharing: Sharing, run: Run, path: Path, symbols: Symbols) -> None:
 def sharings(log: GuestLog, folder: Path,
              strict: bool = True) -> dict[tuple[str, str], Sharing]:
     """Means of the repeats, by row and workload. BenchError if @strict and the machine was busy."""
-    symbols: dict[int, Symbols] = {}
     result: dict[tuple[str, str], Sharing] = {}
     for run in log.runs:
-        generation = run.figures["symbols"]
-        if generation not in symbols:
-            symbols[generation] = Symbols(vm.kernel_symbols(folder, generation))
         _add(result.setdefault((run.row, run.workload), Sharing()), run,
-             folder / f"hist.{run.number}", symbols[generation])
+             folder / f"hist.{run.number}", symbols_of(folder, run))
     for (row, workload), sharing in result.items():
-        for name in ("total", "own_accesses", "interrupts", "slips"):
+        for name in ("own_accesses", "slips"):
             setattr(sharing, name, getattr(sharing, name) / sharing.repeats)
         for counter in (sharing.top, sharing.own_top):
             for key in counter:

@@ -135,8 +135,3 @@ def run(boot: Boot, folder: Path) -> guestlog.GuestLog:
     if status:
         raise BenchError(f"the VM ended with status {status}:\n{words}")
     return guestlog.read(folder)
-
-
-def kernel_symbols(folder: Path, generation: int) -> Path:
-    """The guest's dump of /proc/kallsyms with the number @generation."""
-    return folder / f"kallsyms.{generation}"

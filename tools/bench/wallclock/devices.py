@@ -49,14 +49,15 @@ def modprobe(module: str, **parameters: int) -> str:
     return " ".join(words)
 
 
-def _wait(what: str, check: Callable[[], Found | None]) -> Found:
-    end = time.monotonic() + WAIT
+def wait_for(what: str, check: Callable[[], Found | None], seconds: float = WAIT) -> Found:
+    """Waits until check() returns a true value, and returns that."""
+    end = time.monotonic() + seconds
     while True:
         found = check()
         if found:
             return found
         if time.monotonic() > end:
-            raise BenchError(f"{what}: not within {WAIT} s")
+            raise BenchError(f"{what}: not within {seconds:g} s")
         time.sleep(0.02)
 
 
@@ -74,11 +75,12 @@ def _disks(host: Path) -> list[str]:
 
 def scsi_disks(host: Path, luns: int) -> list[str]:
     """Waits until a host has this many disks; returns them in the order of LUNs."""
-    return _wait(f"{luns} disks of {host.name}",
-                 lambda: (lambda disks: disks if len(disks) == luns else None)(_disks(host)))
+    return wait_for(f"{luns} disks of {host.name}",
+                    lambda: (lambda disks: disks if len(disks) == luns else None)(_disks(host)))
 
 
-def _write(path: Path, value: object) -> None:
+def write(path: Path, value: object) -> None:
+    """Writes an attribute. Raises BenchError if the kernel refuses the value."""
     try:
         path.write_text(f"{value}\n", encoding="ascii")
     except OSError as error:
@@ -94,7 +96,7 @@ def _null_blk(luns: int, _size_mb: int) -> Device:
 def _scsi_debug(luns: int, size_mb: int) -> Device:
     line = modprobe("scsi_debug", delay=0, fake_rw=1, max_luns=luns, dev_size_mb=size_mb,
                     submit_queues=os.cpu_count() or 1)
-    host = _wait("scsi_debug", lambda: hosts("scsi_debug")).pop()
+    host = wait_for("scsi_debug", lambda: hosts("scsi_debug")).pop()
     return Device(scsi_disks(host, luns), {"device": line})
 
 
@@ -102,20 +104,20 @@ def _ram(row: str, luns: int, size_mb: int, *, null: int = 0, hw_queues: int = 0
          knobs: dict[str, str] | None = None, **model: int) -> Device:
     folder = RAM / row
     folder.mkdir()
-    _write(folder / "depth", DEPTH)
+    write(folder / "depth", DEPTH)
     if hw_queues:
-        _write(folder / "hw_queues", hw_queues)
+        write(folder / "hw_queues", hw_queues)
     for name, value in model.items():
-        _write(folder / "model" / name, value)
+        write(folder / "model" / name, value)
     for number in range(luns):
         lun = folder / "luns" / str(number)
         lun.mkdir()
-        _write(lun / "size_mb", size_mb)
-        _write(lun / "null", null)
-        _write(lun / "power", 1)
+        write(lun / "size_mb", size_mb)
+        write(lun / "null", null)
+        write(lun / "power", 1)
     before = hosts("smq_ram")
-    _write(folder / "power", 1)
-    host = _wait(f"smq_ram {row}", lambda: hosts("smq_ram") - before).pop()
+    write(folder / "power", 1)
+    host = wait_for(f"smq_ram {row}", lambda: hosts("smq_ram") - before).pop()
     words = [f"luns={luns}", f"size_mb={size_mb}", f"null={null}", f"depth={DEPTH}",
              f"hw_queues={hw_queues or os.cpu_count()}",
              *(f"model/{name}={value}" for name, value in model.items())]
@@ -155,7 +157,7 @@ def _opened(disk: str) -> BinaryIO | None:
 
 def _fill(disk: str) -> None:
     """Writes a disk, because reads of a hole would not move data."""
-    with _wait(f"{disk}: open", lambda: _opened(disk)) as file:
+    with wait_for(f"{disk}: open", lambda: _opened(disk)) as file:
         file.seek(0, os.SEEK_END)
         size = file.tell()
         file.seek(0)
@@ -215,8 +217,8 @@ def _settle(disk: str) -> str:
     """Turns off a disk's elevator, and merges of requests that happen to be adjacent; keeps all
     other defaults."""
     queue = Path("/sys/block", os.path.basename(disk), "queue")
-    _wait(f"{queue}: elevator none", lambda: _without_elevator(queue))
-    _write(queue / "nomerges", 2)
+    wait_for(f"{queue}: elevator none", lambda: _without_elevator(queue))
+    write(queue / "nomerges", 2)
     names = ("nr_requests", "rotational", "add_random", "iostats", "wbt_lat_usec")
     words = [f"{name}={(queue / name).read_text(encoding='ascii').strip()}"
              for name in names if (queue / name).exists()]
@@ -231,7 +233,7 @@ def prepare_ram() -> None:
         modprobe("smq_ram", hosts=0)
     if not any(CONFIGFS.iterdir()):
         subprocess.run(["mount", "-t", "configfs", "configfs", str(CONFIGFS)], check=True)
-    _wait(str(RAM), RAM.exists)
+    wait_for(str(RAM), RAM.exists)
 
 
 def prepare() -> None:
