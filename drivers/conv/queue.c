@@ -242,6 +242,7 @@ void conv_complete(struct request *rq)
 	const struct conv_lun *cl = container_of(rq->q->mq_ops, struct conv_lun, ops);
 
 	if (rq->end_io == conv_end_io && likely(smq_straight_completes(rq))) {
+		atomic_inc(&lower->device->iodone_cnt);
 		smq_straight_completed(rq);
 		conv_ended(rq, lower, BLK_STS_OK);
 	} else {

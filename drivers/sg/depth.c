@@ -85,6 +85,43 @@ static unsigned int smqsg_inflight_own(const struct smqsg_dev *sg)
 }
 
 /**
+ * smqsg_count_for_device() - adds the own queue's commands to the device's counters
+ * @sg: the node, with smqsg_dev.lock held
+ *
+ * The device's iorequest_cnt and iodone_cnt are in one cache line, which all CPUs would write for
+ * each command. So commands count per CPU, and are added here: by the scan of pool.c, when a file
+ * is closed, and before smq_conv claims the device.
+ *
+ * Return: true: commands were added, or are in flight: it has to be called again. Any context.
+ */
+bool smqsg_count_for_device(struct smqsg_dev *sg)
+{
+	unsigned int requests = 0, done = 0, inflight = 0, cpu;
+
+	lockdep_assert_held(&sg->lock);
+	if (!sg->sdev)
+		return false;
+	for_each_possible_cpu(cpu) {
+		const struct smqsg_own_count *own = per_cpu_ptr(sg->depth.own, cpu);
+		/* Each is read once: an end that @done lacks is in flight here. */
+		unsigned int sent = READ_ONCE(own->sent), ended = READ_ONCE(own->ended);
+
+		requests += sent - READ_ONCE(own->sent_slowly);
+		done += ended - READ_ONCE(own->ended_slowly);
+		inflight += sent - ended;
+	}
+	requests -= sg->depth.requests;
+	done -= sg->depth.done;
+	if (requests || done) {
+		atomic_add(requests, &sg->sdev->iorequest_cnt);
+		atomic_add(done, &sg->sdev->iodone_cnt);
+		sg->depth.requests += requests;
+		sg->depth.done += done;
+	}
+	return requests || done || inflight;
+}
+
+/**
  * smqsg_inflight() - how many commands of a device are in flight, with places that are reserved
  * @sg: the node
  *

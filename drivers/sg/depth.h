@@ -30,12 +30,17 @@ struct task_struct;
  * struct smqsg_own_count - commands of a node that were sent on its own queue, and ended, on a CPU
  * @sent: how many were sent on this CPU, modulo 2^32
  * @ended: how many ended on this CPU, or were not sent after all
+ * @sent_slowly: how many of @sent do not count for sdev->iorequest_cnt: the mid-layer has counted
+ *	them, or they were not sent after all
+ * @ended_slowly: likewise, of @ended, for sdev->iodone_cnt
  *
  * A command may end on another CPU, so only the sums over all CPUs mean something.
  */
 struct smqsg_own_count {
 	unsigned int sent;
 	unsigned int ended;
+	unsigned int sent_slowly;
+	unsigned int ended_slowly;
 };
 
 /**
@@ -54,6 +59,8 @@ struct smqsg_own_count {
  * @yield_seen: the value of sdev->iorequest_cnt when @yield was last set
  * @restarts: the last value of sdev->restarts that was not 0. Written without a lock, as @yield
  * @own: commands on the node's own queue
+ * @requests: how many of them have been added to sdev->iorequest_cnt; under smqsg_dev.lock
+ * @done: likewise, to sdev->iodone_cnt
  *
  * Lives in the node, in a cache line of its own, which each command reads.
  */
@@ -71,6 +78,8 @@ struct smqsg_dev_depth {
 	unsigned int yield_seen;
 	int restarts;
 	struct smqsg_own_count __percpu *own;
+	unsigned int requests;
+	unsigned int done;
 };
 
 /**
@@ -177,6 +186,7 @@ struct smqsg_waiter {
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
 
+bool smqsg_count_for_device(struct smqsg_dev *sg);
 unsigned int smqsg_inflight(const struct smqsg_dev *sg);
 int smqsg_inflight_of(const struct smqsg_fd *fd);
 bool smqsg_reserve(struct smqsg_fd *fd);

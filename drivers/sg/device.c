@@ -246,18 +246,30 @@ static void smqsg_look_for_claim(struct smqsg_dev *sg, struct scsi_device *sdev)
 		smqsg_expire_soon(sg);
 }
 
-/* Called after a device was bound to a driver, or unbound from it. */
+/* smq_conv is about to claim the device, and counts from then on what others send to it. */
+static void smqsg_count_before_claim(struct smqsg_dev *sg)
+{
+	spin_lock(&sg->lock);
+	smqsg_count_for_device(sg);
+	spin_unlock(&sg->lock);
+}
+
+/* Called before a device is bound to a driver, and after it was bound or unbound. */
 static int smqsg_driver_changed(struct notifier_block *block, unsigned long event, void *data)
 {
 	struct device *dev = data;
 	struct smqsg_dev *sg;
 
-	if ((event != BUS_NOTIFY_BOUND_DRIVER && event != BUS_NOTIFY_UNBOUND_DRIVER) ||
-	    !scsi_is_sdev_device(dev))
+	if ((event != BUS_NOTIFY_BIND_DRIVER && event != BUS_NOTIFY_BOUND_DRIVER &&
+	     event != BUS_NOTIFY_UNBOUND_DRIVER) || !scsi_is_sdev_device(dev))
 		return NOTIFY_DONE;
 	mutex_lock(&smqsg_nodes_lock);
 	list_for_each_entry(sg, &smqsg_nodes, node) {
-		if (sg->sdev == to_scsi_device(dev))
+		if (sg->sdev != to_scsi_device(dev))
+			continue;
+		if (event == BUS_NOTIFY_BIND_DRIVER)
+			smqsg_count_before_claim(sg);
+		else
 			smqsg_look_for_claim(sg, sg->sdev);
 	}
 	mutex_unlock(&smqsg_nodes_lock);

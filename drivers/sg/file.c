@@ -84,6 +84,7 @@ static void smqsg_detach(struct smqsg_dev *sg, struct smqsg_fd *fd)
 {
 	spin_lock(&sg->lock);
 	smqsg_set_shares(fd, false);
+	smqsg_count_for_device(sg);
 	list_del(&fd->sibling);
 	sg->exclusive = false;
 	spin_unlock(&sg->lock);

@@ -195,14 +195,17 @@ static __always_inline bool smqsg_send_own(struct smqsg_io *io, struct smqsg_fd 
 		return false;
 	if (smqsg_send_maps(send) && unlikely(!smqsg_own_limits_match(own, fd->q)))
 		return false;
+	/*
+	 * Before it has a token: whoever finds no token sees why, and does not reserve a place.
+	 * And before a new request starts the scan, which then goes on until the command has ended.
+	 */
+	smqsg_count_sent(fd);
 	rq = smqsg_own_request(io, fd, own, send->opf);
 	if (unlikely(!rq))
-		return false;
-	/* Before it has a token: whoever finds no token sees why, and does not reserve a place. */
-	smqsg_count_sent(fd);
+		goto out_count;
 	token = smqsg_token_take(fd->sdev, io->token);
 	if (unlikely(token < 0))
-		goto out_count;
+		goto out_request;
 	io->token = token;
 	/* Before the command can end: its end finds no other place taken that is free. */
 	if (placed) {
@@ -222,9 +225,11 @@ static __always_inline bool smqsg_send_own(struct smqsg_io *io, struct smqsg_fd 
 		/* As above. */
 		smp_mb__after_atomic();
 	}
-out_count:
-	smqsg_count_out(fd);
+out_request:
 	smqsg_own_unsent(io, fd, rq);
+out_count:
+	this_cpu_inc(fd->depth.own->sent_slowly);
+	smqsg_count_out(fd);
 	return false;
 }
 

@@ -59,9 +59,13 @@ static __always_inline void smqsg_kick_waiting(struct smqsg_dev *sg)
 		smqsg_kick(sg);
 }
 
-/* A command of the own queue ended without a barrier, or was not sent after all. Any context. */
+/*
+ * A command of the own queue ended, without a barrier, and the mid-layer has counted that; or it
+ * was not sent after all. Any context.
+ */
 static inline void smqsg_count_out(struct smqsg_fd *fd)
 {
+	this_cpu_inc(fd->depth.own->ended_slowly);
 	smqsg_count_ended(fd);
 	/* Pairs with smqsg_wait(). */
 	smp_mb();

@@ -58,12 +58,13 @@ static void smqsg_pool_scan_later(struct smqsg_dev *sg)
 }
 
 /*
- * Makes sure that the scan will run: it ends when no file keeps a request. Called even if a command
- * may not keep its request, because the scan reads the queue depth anew.
+ * Makes sure that the scan will run: it ends when no file keeps a request and no command is in
+ * flight on the own queue. Called even if a command may not keep its request, because the scan
+ * reads the queue depth anew, and counts commands for the device.
  */
 static void smqsg_pool_scan_soon(struct smqsg_dev *sg)
 {
-	/* Orders smqsg_fd_pool.used before the test: the scan sees it, or is scheduled here. */
+	/* Orders smqsg_own_count.sent before the test: the scan sees it, or is scheduled here. */
 	smp_mb();
 	if (!delayed_work_pending(&sg->pool.scan))
 		smqsg_pool_scan_later(sg);
@@ -325,8 +326,12 @@ bool smqsg_pool_give_back(struct smqsg_dev *sg)
 static void smqsg_pool_scan(struct work_struct *work)
 {
 	struct smqsg_dev *sg = container_of(work, struct smqsg_dev, pool.scan.work);
+	bool more = smqsg_pool_give_back(sg);
 
-	if (smqsg_pool_give_back(sg))
+	spin_lock(&sg->lock);
+	more |= smqsg_count_for_device(sg);
+	spin_unlock(&sg->lock);
+	if (more)
 		smqsg_pool_scan_later(sg);
 }
 

@@ -53,9 +53,10 @@ struct smqsg_idle {
  * struct smqsg_dev_pool - idle requests of a node
  * @share: percent of the depth that the requests of all files may take
  * @tags: counts the kept requests of all nodes of the host
- * @scan: gives back idle requests that others need, or that were not used for a while; scheduled
- *	while a file keeps requests. Runs in smqsg_wq, not with the dispatcher of depth.h, which
- *	sleeps for tags that the scan gives back
+ * @scan: gives back idle requests that others need, or that were not used for a while, and adds
+ *	commands to the device's counters; scheduled while a file keeps requests or has sent a
+ *	command. Runs in smqsg_wq, not with the dispatcher of depth.h, which sleeps for tags that
+ *	the scan gives back
  *
  * Lives in the node, from smqsg_pool_init() to smqsg_pool_exit().
  */

@@ -172,6 +172,22 @@ void __init smqsg_straight_init(void)
 	smq_straight_find_traces(&smqsg_traces);
 }
 
+/* Sends a request by queue_rq(), which counts the command if it takes it. Called under RCU. */
+static noinline blk_status_t smqsg_straight_by_mid_layer(struct smqsg_fd *fd, struct request *rq,
+							 bool last)
+{
+	const struct blk_mq_queue_data bd = { .rq = rq, .last = last };
+	/* The command may have ended when queue_rq() returns, and the file may be closed. */
+	struct smqsg_own_count __percpu *own = fd->depth.own;
+	blk_status_t status;
+
+	this_cpu_inc(own->sent_slowly);
+	status = fd->q->mq_ops->queue_rq(rq->mq_hctx, &bd);
+	if (status == BLK_STS_RESOURCE || status == BLK_STS_DEV_RESOURCE)
+		this_cpu_dec(own->sent_slowly);
+	return status;
+}
+
 /**
  * smqsg_straight_issue() - sends a request at once
  * @fd: the file
@@ -188,11 +204,11 @@ void __init smqsg_straight_init(void)
  */
 bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token)
 {
-	struct blk_mq_queue_data bd = { .rq = rq, .last = true };
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct blk_mq_hw_ctx *hctx = rq->mq_hctx;
 	struct request_queue *q = fd->q;
 	blk_status_t status;
+	bool last = true;
 
 	rcu_read_lock();
 	if (unlikely(!smqsg_straight_enter(q, rq->q))) {
@@ -202,13 +218,13 @@ bool smqsg_straight_issue(struct smqsg_fd *fd, struct request *rq, int token)
 	}
 	scmd->budget_token = token;
 	if (q->mq_ops->commit_rqs)
-		bd.last = !smqsg_bell_is_due(rq);
+		last = !smqsg_bell_is_due(rq);
 	if (likely(fd->plain) && smq_straight_may_queue(rq, fd->sdev, &smqsg_traces))
-		status = smq_straight_queue(rq, bd.last);
+		status = smq_straight_queue(rq, last);
 	else
-		status = q->mq_ops->queue_rq(hctx, &bd);
+		status = smqsg_straight_by_mid_layer(fd, rq, last);
 	/* The LLD may have no room until it knows of the plug's commands before this one. */
-	if (unlikely(status != BLK_STS_OK && !bd.last))
+	if (unlikely(status != BLK_STS_OK && !last))
 		q->mq_ops->commit_rqs(hctx);
 	if (likely(status == BLK_STS_OK))
 		goto out;

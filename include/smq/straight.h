@@ -167,7 +167,6 @@ static noinline __maybe_unused blk_status_t smq_straight_refused(struct scsi_cmn
 		scsi_done(scmd);
 		return BLK_STS_OK;
 	}
-	atomic_dec(&sdev->iorequest_cnt);
 	if (reason == SCSI_MLQUEUE_DEVICE_BUSY)
 		atomic_set(&sdev->device_blocked, sdev->max_device_blocked);
 	else if (reason == SCSI_MLQUEUE_TARGET_BUSY)
@@ -184,6 +183,8 @@ static noinline __maybe_unused blk_status_t smq_straight_refused(struct scsi_cmn
  * smq_straight_queue() - gives a command to the LLD as scsi_queue_rq() does
  * @rq: a request for which smq_straight_may_queue() is true, in the same RCU section
  * @last: whether the LLD rings its doorbell
+ *
+ * The caller counts the command for the device's iorequest_cnt.
  *
  * Return: as scsi_queue_rq(). Context: as for it.
  */
@@ -208,7 +209,6 @@ static __always_inline blk_status_t smq_straight_queue(struct request *rq, bool 
 		memset(scmd->sense_buffer, 0, SCSI_SENSE_BUFFERSIZE);
 	scmd->submitter = SUBMITTED_BY_BLOCK_LAYER;
 	smq_straight_start(rq);
-	atomic_inc(&sdev->iorequest_cnt);
 	reason = sht->queuecommand(shost, scmd);
 	return likely(!reason) ? BLK_STS_OK : smq_straight_refused(scmd, reason);
 }
@@ -297,16 +297,15 @@ static __always_inline bool smq_straight_completes(struct request *rq)
 
 /*
  * Completes a command: what scsi_complete(), scsi_finish_command() and scsi_end_request() do for a
- * passthrough command that ended with GOOD. The caller then ends the request. Its bios are not
- * ended: nothing waits for that, and blk_rq_unmap_user() does not look at it. Has a full barrier
- * behind all that it does. Any context.
+ * passthrough command that ended with GOOD. The caller counts it for the device's iodone_cnt, and
+ * then ends the request. Its bios are not ended: nothing waits for that, and blk_rq_unmap_user()
+ * does not look at it. Has a full barrier behind all that it does. Any context.
  */
 static __always_inline void smq_straight_completed(struct request *rq)
 {
 	struct scsi_cmnd *scmd = blk_mq_rq_to_pdu(rq);
 	struct scsi_device *sdev = scmd->device;
 
-	atomic_inc(&sdev->iodone_cnt);
 	scmd->flags = 0;
 	rq->bio = NULL;
 	sbitmap_put(&sdev->budget_map, scmd->budget_token);

@@ -794,6 +794,12 @@ static void end(void)
 		EXPLORE_EXPECT(hwqs[i] == world.kept_tags.tags.used[i].counter);
 	/* While requests are kept, the scan is scheduled. */
 	EXPLORE_EXPECT(!idle || world.sg.pool.scan.due || world.sg.pool.scan.later);
+	/* While commands are to be counted for the device, too. */
+	EXPLORE_EXPECT((world.count[0].sent - world.count[0].sent_slowly ==
+			world.sg.depth.requests &&
+			world.count[0].ended - world.count[0].ended_slowly ==
+			world.sg.depth.done) ||
+		       world.sg.pool.scan.due || world.sg.pool.scan.later);
 	/* All other requests are free, and the device's queue has no reference. */
 	EXPLORE_EXPECT(world.own.q_usage_counter.count == idle);
 	EXPLORE_EXPECT(!world.queue.q_usage_counter.count);

@@ -24,8 +24,9 @@ WORLD = World("sg", types={
 }, functions={
     SG + "slot.h": ["smqsg_slots", "smqsg_slot_try", "smqsg_slot_give_back"],
     SG + "io.h": ["smqsg_slot_put_buffer"],
-    DEPTH: ["smqsg_limit", "smqsg_sum_sent", "smqsg_inflight_own", "smqsg_inflight",
-            "smqsg_inflight_of", "smqsg_reserve_some", "smqsg_set_shares", "smqsg_reserve",
+    DEPTH: ["smqsg_limit", "smqsg_sum_sent", "smqsg_inflight_own", "smqsg_count_for_device",
+            "smqsg_inflight", "smqsg_inflight_of", "smqsg_reserve_some", "smqsg_set_shares",
+            "smqsg_reserve",
             "smqsg_contended", "smqsg_kick", "smqsg_share", "smqsg_enqueue", "smqsg_dequeue",
             "smqsg_task_ends", "smqsg_wait_error", "smqsg_wait_refused", "smqsg_wait",
             "smqsg_next", "smqsg_dispatch_one",
@@ -47,7 +48,7 @@ WORLD = World("sg", types={
              "smqsg_pool_scan", "smqsg_pool_give_back_all", "smqsg_pool_limit",
              "smqsg_pool_open"],
     STRAIGHT: ["smqsg_token_find", "smqsg_token_put", "smqsg_straight_enter",
-               "smqsg_straight_issue"],
+               "smqsg_straight_by_mid_layer", "smqsg_straight_issue"],
     SG + "own.c": ["smqsg_own_complete"],
     ISSUE_H: ["smqsg_status", "smqsg_slot_find", "smqsg_slot_take",
               "smqsg_request_give_back", "smqsg_request_good",
@@ -144,13 +145,22 @@ idle->cpu != raw_smp_processor_id() ||
 """, """
         ret = RQ_END_IO_FREE;
 """, "own=1 depth=2 r2 r1 bad=1 allocs=3", USED),
-    "the scan is scheduled before the request is counted": (POOL_C, """
-    atomic_inc(&fd->pool.used);
-    smqsg_pool_scan_soon(sg);
+    "the scan ends before commands that end are counted": (POOL_C, """
+    more |= smqsg_count_for_device(sg);
 """, """
-    smqsg_pool_scan_soon(sg);
-    atomic_inc(&fd->pool.used);
-""", "own=1 depth=2 tags=2 r2 scans freeze", "pool.scan.due"),
+    smqsg_count_for_device(sg);
+""", "own=1 depth=1 files=2 r1 scans", "pool.scan.due"),
+    "a command is counted after the scan for it": (ISSUE_H, """
+    smqsg_count_sent(fd);
+    rq = smqsg_own_request(io, fd, own, send->opf);
+    if (unlikely(!rq))
+        goto out_count;
+""", """
+    rq = smqsg_own_request(io, fd, own, send->opf);
+    if (unlikely(!rq))
+        goto out_count;
+    smqsg_count_sent(fd);
+""", "own=1 depth=1 files=2 r1 scans", "pool.scan.due"),
     "the share of no file": (POOL_C, """
 max(files + !atomic_read(&fd->pool.used), 1U)
 """.strip(), "(files + !atomic_read(&fd->pool.used))", "own=1 depth=2 r2 ask", "division by zero"),
@@ -174,16 +184,22 @@ max(files + !atomic_read(&fd->pool.used), 1U)
 """, "own=1 depth=2 r1 freeze-device", WAITS),
     "a command has a token before it is counted": (ISSUE_H, """
     smqsg_count_sent(fd);
+    rq = smqsg_own_request(io, fd, own, send->opf);
+    if (unlikely(!rq))
+        goto out_count;
     token = smqsg_token_take(fd->sdev, io->token);
 """, """
+    rq = smqsg_own_request(io, fd, own, send->opf);
+    if (unlikely(!rq))
+        goto out_count;
     token = smqsg_token_take(fd->sdev, io->token);
     smqsg_count_sent(fd);
 """, "own=1 depth=1 r1 r1", "world.plain"),
     "a refused command still counts as sent": (ISSUE_H, """
-out_count:
+    this_cpu_inc(fd->depth.own->sent_slowly);
     smqsg_count_out(fd);
 """, """
-out_count:
+    this_cpu_inc(fd->depth.own->sent_slowly);
 """, "own=1 depth=1 refuse=1 r1 r1", ""),
     "the end of a command starts no dispatcher": (ISSUE_H, """
     smqsg_request_give_back(io, fd, rq);
@@ -192,11 +208,11 @@ out_count:
     smqsg_request_give_back(io, fd, rq);
 """, "own=1 depth=1 r1 r1", WAITS),
     "a command is sent outside the RCU section": (STRAIGHT, """
-        status = smq_straight_queue(rq, bd.last);
+        status = smq_straight_queue(rq, last);
 """, """
     {
         rcu_read_unlock();
-        status = smq_straight_queue(rq, bd.last);
+        status = smq_straight_queue(rq, last);
         rcu_read_lock();
     }
 """, "own=1 depth=2 r1 block", "!world.quiet"),

@@ -23,7 +23,7 @@ from pathlib import Path
 import pytest
 from kit import cdb, sgio, smqsg
 from kit.child import as_nobody, ended, spawn
-from kit.host import Lun, run, wait_for
+from kit.host import Lun, counted, run, wait_for
 from kit.quiesce import quiescer, set_state
 from kit.ramdir import RamDir, ram_host
 from kit.sanitizing import SANITIZING, TIME_FACTOR
@@ -236,15 +236,14 @@ def test_no_command_reaches_a_blocked_device(way, disk):
     # Slots let the node create its own queue.
     with disk() as device, quiescer(), SlotFile(device.path, 1), \
             WAYS[way](device.path, [Cmd(TUR)] * COUNT) as sent:
-        done = device.lun.sysfs / "iodone_cnt"
         for state in ("quiesce", "block", "blocked", "host") * 2:
-            before = done.read_text(encoding="ascii")
+            before = counted(device.lun, "iodone_cnt")
             set_state(state, device.lun.address)
             try:
                 sent.send()
                 # Faulty code would have sent the commands within this time.
                 time.sleep(0.3)
-                assert done.read_text(encoding="ascii") == before, state
+                assert counted(device.lun, "iodone_cnt") == before, state
             finally:
                 set_state(state, "")
             assert {end.outcome for end in sent.ends()} == {0}

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 import pytest
 from kit import smqsg
-from kit.host import find_hosts, load, unload, wait_for
+from kit.host import counted, find_hosts, load, unload, wait_for
 from kit.lanes import FIRST, KNOWN_SIZE, Lanes, jain
 from kit.lio import iblock
 from kit.memory import Memory
@@ -150,8 +150,7 @@ def test_commands_are_repeated_while_the_target_is_busy(fc, known):
     """One LUN has so many slow commands that the target has no room for more. The target answers
     BUSY, and the mid-layer repeats those commands: all commands end GOOD."""
     def issued():
-        return sum(int((lun.sysfs / "iorequest_cnt").read_text(encoding="ascii"), 16)
-                   for lun in fc.luns())
+        return sum(counted(lun, "iorequest_cnt")[0] for lun in fc.luns())
 
     slow, count = fc.luns()[SLOW_LUN], SLOW_COMMANDS
     smqsg.clear_attentions(slow.sg)

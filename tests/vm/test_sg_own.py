@@ -21,9 +21,9 @@ from kit import cdb, sgheader, sgio, smqsg
 from kit.adhoc import push_adhoc
 from kit.child import ended, spawn
 from kit.fiojob import load_on
-from kit.host import Lun, load, loaded, run, under_way, unload, wait_for
+from kit.host import Lun, counted, load, loaded, run, under_way, unload, wait_for
 from kit.memory import PAGE, Memory
-from kit.pool import idle_requests, on_cpus
+from kit.pool import idle_requests, on_cpus, pool_share
 from kit.probe import calls
 from kit.ramdir import ram_host
 from kit.sanitizing import TIME_FACTOR
@@ -535,9 +535,8 @@ def test_timeout_is_on_time_beside_a_longer_one():
 # What others see of the commands.
 
 def counters(lun: Lun) -> list[int]:
-    """How many commands the mid-layer has sent, and how many have ended."""
-    return [int((lun.sysfs / name).read_text(encoding="ascii"), 16)
-            for name in ("iorequest_cnt", "iodone_cnt")]
+    """How many commands the device has got, and how many have ended."""
+    return counted(lun, "iorequest_cnt", "iodone_cnt")
 
 
 def disk_stat(lun: Lun) -> list[str]:
@@ -570,6 +569,22 @@ def test_mid_layer_counts_and_traces_each_command(lun, way):
                 re.search(r" (block_rq_\w+): (\d+,\d+) ", line) for line in lines) if match]
             assert sum(name == "block_rq_issue" for name, _ in block) == COMMANDS
             assert {dev for _, dev in block} == {"0,0"}, lines
+
+
+def test_device_counts_commands_whose_file_stays_open():
+    """The device's counters show a command in flight, and its end, while no file is closed. Whether
+    its request is new or used again, or no command may keep one, as with a share of 0."""
+    with slow_host() as (host_dir, lun, path), opened(path, 1) as file, Ring() as ring:
+        assert exists(path)
+        host_dir.set("model/service_ns", SECOND)
+        for share in (50, 50, 0, 0):
+            with pool_share(path, share):
+                sent, done = counters(lun)
+                file.push_batch(ring, [0])
+                ring.submit()
+                assert counters(lun) == [sent + 1, done], share
+                assert ring.wait(1, 10) == [(0, 0)]
+                assert counters(lun) == [sent + 1, done + 1], share
 
 
 def test_event_that_is_switched_under_load_shows_each_command_sent_since(lun):

@@ -193,6 +193,12 @@ def unload(module: str, seconds: float = 20) -> None:
         time.sleep(0.1)
 
 
+def counted(lun: Lun, *names: str) -> list[int]:
+    """Counters of a device, read when smq_sg, which counts per CPU, has added its commands."""
+    time.sleep(0.1)
+    return [int((lun.sysfs / name).read_text(encoding="ascii"), 16) for name in names]
+
+
 def under_way(lun: Lun, commands: int = 300, seconds: float = 40) -> None:
     """Waits until a LUN has completed more than @commands further commands."""
     def done():
