@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from program import program
-from smqbench import bars, claims, groups, peers, report
+from smqbench import claims, groups, peers
 from smqbench.errors import BenchError
 from smqbench.figures import METRICS, Figure, FigureSet
 from smqbench.rows import ROWS
@@ -120,30 +120,3 @@ def test_claims_are_answered_by_figures():
     assert answer(8262)[2:4] == ["1262", "reproduced"]
     assert answer(7500)[3] == "in part" and answer(7050)[3] == "not reproduced"
     assert answer(0, skipped={"insn legacy_419": "refused"})[3:] == ["not measured", "refused"]
-
-
-def test_report_has_every_figure_and_its_command():
-    """The report has each instrument's tables, and says how to take them again."""
-    taken = FigureSet([insn("smq_ram", 6543), insn("scsi_debug", 6432),
-                       figure("locks", "smq_ram", "locks", 7.25, parts={"site": {"a: b": 3.5}})],
-                      failed={"lines": "broke"})
-    text = report.markdown(taken)
-    for words in ("6543 ±1", "7.25 ±1", "| a: b | 3.50 |", "- lines: broke",
-                  "Taken by `tools/bench/insn --rows scsi_debug,smq_ram --repeat 2`"):
-        assert words in text, words
-
-
-def test_bars_of_attached_hosts():
-    """An attached host may cost some instructions more, and a detached one none."""
-    for more, bad in (({}, []), ({"attach_scsi_debug": 71}, ["attached, direct"]),
-                      ({"attach_scsi_debug_prio": 201}, ["attached, prio, not full"]),
-                      ({"detached_scsi_debug": 6}, ["attached and detached"])):
-        values = {"attach_scsi_debug": 70, "attach_scsi_debug_prio": 200,
-                  "detached_scsi_debug": 5} | more
-        taken = FigureSet([insn("scsi_debug", 6400), insn("scsi_debug", 6900, luns=4),
-                           *(insn(row, 6400 + value) for row, value in values.items())])
-        found = bars.judged("insn", taken, ["scsi_debug", *values])
-        assert len(found) == 3
-        assert [one.what for one in found if not one.ok] == [
-            f"{what}, more than bare" for what in bad]
-    assert not bars.judged("insn", taken, ["scsi_debug"])

@@ -13,12 +13,6 @@ def test_median_interval_matches_sign_test_tables(repeats, left_out):
     assert timing.interval([1.0] * 5) is None and timing.interval([]) is None
 
 
-def test_every_second_turn_is_reversed():
-    """Every second turn takes the devices in reverse order."""
-    assert list(timing.turns("ab", 3)) == [(1, "a"), (1, "b"), (2, "b"), (2, "a"), (3, "a"),
-                                           (3, "b")]
-
-
 @pytest.mark.parametrize("values, percent, expected", [
     ([5], 10, 5), ([1, 2, 3], 50, 2), ([3, 1, 2, 4], 50, 2.5), (range(11), 10, 1),
     (range(11), 100, 10), ([2, 1], 0, 1),
@@ -26,15 +20,6 @@ def test_every_second_turn_is_reversed():
 def test_percentile_is_right_for_few_values(values, percent, expected):
     """Percentiles are right even for few values."""
     assert timing.percentile(list(values), percent) == expected
-
-
-def test_outlier_does_not_move_the_summary():
-    """An outlier in one repeat moves neither the median nor the spread."""
-    made = timing.summary([[10, 11, 12], [10, 11, 900], [12, 13, 14]])
-    assert (made.median, made.spread, made.repeats) == (11, 2, 3)
-    assert made.p10 == 10
-    with pytest.raises(ValueError):
-        timing.percentile([], 10)
 
 
 def test_ratios_are_taken_for_each_repeat():

@@ -21,8 +21,6 @@ LIMIT = 900
 READ = "in_kernel:read:512:32:1:1:1"
 QD1 = "in_kernel:read:512:1:1:1:1"
 TWO = "in_kernel:read:512:32:1:1:2"
-DIRECT = {"smq_ram_100us_doorbell": 6000.0, "smq_ram_100us": 1000.0,
-          "smq_ram_20us_doorbell": 6000.0, "smq_ram_20us": 1000.0, "smq_ram": 1000.0}
 USER = {"smq": 700.0, "smq_batch": 500.0, "io_uring_fixed": 800.0, "io_uring": 900.0}
 
 
@@ -73,36 +71,12 @@ def test_times_have_p10_and_median(tmp_path):
     assert (figure.qd, figure.batch, figure.jobs, figure.kernel) == (32, 1, 1, "7.2")
 
 
-def test_rows_with_idle_cpus_have_iops_per_cpu(tmp_path):
-    found = read(tmp_path, guest({"smq_ram_20us": 1000.0}, [READ]))
-    metrics = {figure.metric: figure.value for figure in
-               results.figures(found, "tools/bench/native", 2, {1: ""})}
-    assert metrics == {"time": 1050, "iops_cpu": pytest.approx(1e9 / 1050)}
-
-
 def judge(found, rows):
     """The verdicts on a guest's results."""
     taken = figures.FigureSet()
     for one in results.figures(found, "tools/bench/native", 2, {}):
         taken.add(one)
     return bars.judged("native", taken, rows)
-
-
-@pytest.mark.parametrize("gain, kept, qd1, missed", [
-    (2.0, 1.0, 1.0, 0), (1.4, 1.0, 1.0, 1), (2.0, 0.9, 1.0, 3), (2.0, 1.0, 1.2, 4)])
-def test_each_bar_of_batch_can_fail(tmp_path, gain, kept, qd1, missed):
-    """Each bar of the policy "batch" can fail. Bars of rows that were not measured are reported."""
-    rows = dict(DIRECT)
-    for name, value in DIRECT.items():
-        rows[f"{name}_batch"] = value / (gain if "doorbell" in name else kept)
-    lines = guest(rows, [READ], end=False)
-    for name, value in DIRECT.items():
-        rows[f"{name}_batch"] = value * qd1
-    lines += [one for one in guest(rows, [QD1]) if one["kind"] in ("run", "end")]
-    found = read(tmp_path, lines)
-    words = [one.word for one in judge(found, list(rows))]
-    assert (words.count("MISSED"), words.count("not measured")) == (missed, 2)
-    assert not judge(found, ["smq_ram_100us"]), "a bar needs both of its rows"
 
 
 def test_bars_have_an_interval(tmp_path):

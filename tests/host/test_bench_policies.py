@@ -17,7 +17,7 @@ from smqbench import bars, figures, guestlog, instrument, policies
 from smqbench.acquisitions import Locks
 from smqbench.errors import BenchError
 from smqbench.figures import FigureSet
-from smqbench.plan import Plan, Workload
+from smqbench.plan import Workload
 from smqbench.rows import ROWS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,18 +109,6 @@ def test_each_bar_can_be_missed(section, metric, row, load, value, word):
     assert found.ok == (word[1] != "MISSED")
 
 
-def test_worst_row_of_batch_is_judged():
-    """A row whose two rows with direct differ by more than 2 % is left out."""
-    def rows(qd, direct, again, batch):
-        load = Workload("io_uring", "read", 512, qd, 1)
-        return [figure(f"batch_bell_{name}", "iops", value, load)
-                for name, value in (("direct", direct), ("again", again), ("batch", batch))]
-    found = taken(*rows(8, 1000, 1001, 990), *rows(32, 1000, 1100, 500))
-    assert judged(found, "batch", row="batch_*_batch").value == pytest.approx(0.99)
-    found = taken(*rows(8, 1000, 1001, 970))
-    assert judged(found, "batch", row="batch_*_batch").word == "MISSED"
-
-
 def test_worst_row_of_steer_is_judged():
     """A time and a rate are compared with direct's; a row whose rows with direct differ by more
     than 2 % is left out."""
@@ -201,15 +189,6 @@ def test_a_policy_that_is_not_effective_is_reported(tmp_path):
         log = guestlog.read(tmp_path)
         assert log.runs[0].setting["effective"] == seen
         assert len(instrument.without_policy(log, "insn")) == wrong
-
-
-def test_many_jobs_share_the_ios_of_two():
-    """More than two jobs together issue as many I/Os as two jobs would."""
-    few, many = (Workload("io_uring", "read", 512, 4, 4, 1, jobs) for jobs in (2, 32))
-    plan = Plan([("shared_direct", [few, many])], (1600,), 320, 4)
-    words = [line.split() for line in plan.lines(1) if line.startswith("run")]
-    assert [(line[line.index("--count") + 1], line[line.index("--warmup") + 1])
-            for line in words] == [("1600", "320"), ("100", "20")]
 
 
 def test_dirty_verifies_its_data(tmp_path):

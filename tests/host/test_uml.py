@@ -140,19 +140,6 @@ def test_signal_stops_the_guest(number):
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("arguments, status, text", [
-    (["--cpus", "9", "--", "true"], 2, "--cpus 9: at most 8"),
-    (["--mem", "16", "--", "true"], 2, "--mem 16: at least 128"),
-    (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
-])
-def test_wrong_arguments_are_refused(arguments, status, text):
-    done = subprocess.run([UML, *arguments], capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, timeout=LIMIT)
-    assert done.returncode == status
-    assert text in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("name", ["base", *uml.FLAVOURS])
 def test_config_fragments_set_each_option_once(name):
     text = (TOP / f"tools/umlkernel/{name}.config").read_text()

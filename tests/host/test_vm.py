@@ -14,6 +14,7 @@ from testvm import machine, report, streams
 
 TOP = Path(__file__).resolve().parents[2]
 VM = str(TOP / "tools/vm")
+UML = str(TOP / "tools/uml")
 # In seconds. A VM needs a few seconds to boot, and more if the host runs other VMs.
 LIMIT = 180
 # Boot times in seconds: an assumed minimum, then the times that tests have measured on this host.
@@ -244,15 +245,18 @@ def test_signal_stops_qemu(tmp_path, number):
         assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("arguments, status, text", [
-    (["--icount", "--cpus", "2", "--", "true"], 2, "--cpus 2: --icount has one CPU"),
-    (["--kernel", "2.4", "--", "true"], 125, "kernel '2.4' is unknown, expected one of: 6.1"),
-    (["--kernel", "/etc/passwd", "--", "true"], 125, "neither a bzImage, a vmlinux nor an Image"),
-    (["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
-    (["--qemu", "-no-such-option", "--", "true"], 125, "ended before its command did"),
+@pytest.mark.parametrize("program, arguments, status, text", [
+    (UML, ["--cpus", "9", "--", "true"], 2, "--cpus 9: at most 8"),
+    (UML, ["--mem", "16", "--", "true"], 2, "--mem 16: at least 128"),
+    (UML, ["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
+    (VM, ["--icount", "--cpus", "2", "--", "true"], 2, "--cpus 2: --icount has one CPU"),
+    (VM, ["--kernel", "2.4", "--", "true"], 125, "kernel '2.4' is unknown, expected one of: 6.1"),
+    (VM, ["--kernel", "/etc/passwd", "--", "true"], 125, "neither a bzImage, a vmlinux nor"),
+    (VM, ["--share", "/no/such", "--", "true"], 125, "--share /no/such: no such folder"),
+    (VM, ["--qemu", "-no-such-option", "--", "true"], 125, "ended before its command did"),
 ])
-def test_wrong_arguments_are_refused(arguments, status, text):
-    done = subprocess.run([VM, *arguments], capture_output=True, text=True, check=False,
+def test_wrong_arguments_are_refused(program, arguments, status, text):
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, check=False,
                           stdin=subprocess.DEVNULL, timeout=LIMIT)
     assert done.returncode == status
     assert text in done.stderr
