@@ -124,7 +124,7 @@ def test_block_accepts_all_forms_of_read_and_write(disk, tmp_path):
 def test_depth_is_reached_and_kept(disk, reads, via, node, depth, batch, jobs):
     with most_in_flight(disk, depth * jobs):
         run_json("--via", via, "--depth", depth, "--jobs", jobs, "--batch", batch, "--count",
-                 12 * depth * jobs, getattr(disk, node), reads)
+                 4 * depth * jobs, getattr(disk, node), reads)
 
 
 def test_poll_needs_poll_queues(disk, reads):

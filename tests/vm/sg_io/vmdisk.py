@@ -152,8 +152,8 @@ class Busy(threading.Thread):
 @contextlib.contextmanager
 def most_in_flight(disk, most):
     """Checks that during the block the device never has more than @most commands, and at least once
-    has @most. Commands take 30 ms each."""
-    set_param("ndelay", 30_000_000)
+    has @most. Commands take 100 ms each."""
+    set_param("ndelay", 100_000_000)
     watch = Busy(disk)
     watch.start()
     try:
