@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from make import make
 from smqbench import acquisitions, counts, transfers, vm
+from smqbench.errors import BenchError
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -100,9 +101,13 @@ def test_contended_locks_are_seen(tmp_path):
 
 def test_shared_lines_are_seen(tmp_path):
     """The plugin sees that two CPUs on one LUN share cache lines of sd, and that a single CPU
-    shares none."""
+    shares none. On a busy machine the instrument refuses its figures."""
     log = boot("lines", tmp_path, {"sd_mod"}, options=["--cpus", "2", "--append", "tsc=reliable"])
-    sharings = transfers.sharings(log, tmp_path)
+    try:
+        sharings = transfers.sharings(log, tmp_path)
+    except BenchError as error:
+        assert "ran apart" in str(error)
+        pytest.skip(str(error))
     shared, alone = (sharings["scsi_debug", workload] for workload in ("shared", "alone"))
     assert shared.own[0] > 0.2
     assert shared.totals[0] > 1
