@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* Policies for core_explore.c: simple ones that use the layer as those of drivers/policy do. */
+/* Policies for core_world.c: simple ones that use the layer as those of drivers/policy do. */
 #ifndef CORE_POLICIES_H
 #define CORE_POLICIES_H
 

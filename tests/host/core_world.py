@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""core_explore.c with the functions and types of the layer and of steer."""
+"""core_world.c with the functions and types of the layer and of steer."""
 
 from world import World
 

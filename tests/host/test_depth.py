@@ -8,7 +8,7 @@ DEPTH, WAIT = "drivers/core/depth.h", "drivers/core/wait.c"
 VERDICT, SEEN = "drivers/core/policy_path.c", "drivers/core/policy_cmd.h"
 
 
-# See core_explore.c. "listed": a policy that chooses the command that gets room, as prio does.
+# See core_world.c. "listed": a policy that chooses the command that gets room, as prio does.
 @pytest.mark.parametrize("words, least", [
     ("depth=1 s1 s1 s1", 50000),
     ("depth=2 s1 s1 s1", 10000),

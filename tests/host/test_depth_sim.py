@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """The layer learns how many commands a device needs at once: drivers/core/depth_choice.h on
-simulated devices, see depth_sim.c. A simulation with a planted mistake must fail."""
+simulated devices, see simulation.c. A simulation with a planted mistake must fail."""
 
 import functools
 import json
@@ -27,7 +27,7 @@ def build(name, flags, old="", new=""):
     header = (TOP / HEADER).read_text(encoding="ascii").expandtabs(4)
     assert not old or header.count(old) == 1, old
     (OUT / f"{name}.h").write_text(header.replace(old, new) if old else header, encoding="ascii")
-    source = (HERE / "depth_sim.c").read_text(encoding="ascii").expandtabs(4)
+    source = (HERE / "simulation.c").read_text(encoding="ascii").expandtabs(4)
     source = source.replace(f"../../{HEADER}", f"{name}.h")
     (OUT / f"{name}.c").write_text(source, encoding="ascii")
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", *flags, "-o", OUT / name,

@@ -11,7 +11,7 @@ CMD, EH, VERDICT = "drivers/core/cmd.c", "drivers/core/eh.c", "drivers/core/poli
 FULL = "policy=none ring=1 timer=0 "
 
 
-# See core_explore.c.
+# See core_world.c.
 @pytest.mark.parametrize("words, least", [
     (FULL + "s1 s1", 500),
     (FULL + "s1 s1 s1", 10000),

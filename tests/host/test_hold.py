@@ -10,7 +10,7 @@ EH, CMD, USE = "drivers/core/eh.c", "drivers/core/cmd.c", "drivers/core/policy_u
 OBJECTS = "include/smq/objects.h"
 
 
-# See core_explore.c. "hold": a policy that holds each command for a work item, as batch does.
+# See core_world.c. "hold": a policy that holds each command for a work item, as batch does.
 @pytest.mark.parametrize("words, least", [
     ("policy=hold depth=2 s1 s1 s1", 50000),
     ("policy=hold depth=1 s2 s1", 10000),

@@ -97,7 +97,7 @@ def _run(tmp_path_factory):
     program = folder / "sg_cdb"
     subprocess.run(["gcc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined",
                     "-Wno-sign-compare", "-I", folder / "shim", "-I", TOP / "include", "-o",
-                    program, HERE / "sg_cdb.c"], check=True, timeout=60)
+                    program, HERE / "cdb_table.c"], check=True, timeout=60)
 
     def run(lines):
         done = subprocess.run([program], input="\n".join(lines), check=True, capture_output=True,

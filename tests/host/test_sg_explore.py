@@ -68,7 +68,7 @@ WORLD = World("sg", types={
 })
 
 
-# See sg_explore.c. allocs: each task needs one new request, and one more after its request was
+# See sg_world.c. allocs: each task needs one new request, and one more after its request was
 # given back; a run beside give-back may need another one.
 @pytest.mark.parametrize("words, least", [
     ("depth=1 r1 r1", 2000),

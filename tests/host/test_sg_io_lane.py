@@ -11,7 +11,7 @@ from sg_io_build import COMMAND_FILE, part, run
 def test_refused_commands_are_sent_again(commands, depth, room, targets, passes):
     """Each command ends exactly once in each pass, on its device, and counts as overtaken at most
     once."""
-    program = part("sg_io_lane", "replay/lane.c", "replay/plan.c", "replay/flight.c",
+    program = part("sg_io_lane_main", "replay/lane.c", "replay/plan.c", "replay/flight.c",
                    "replay/level.c",
                    "issue/workers/worker.c", "issue/workers/slowest.c", "issue/workers/outcome.c",
                    "issue/workers/log_ring.c",

@@ -89,7 +89,7 @@ def most(commands):
 
 
 def replayed(pace, recording, *args):
-    program = part("sg_io_level", "replay/timed/build.c", "replay/timed/chunk.c",
+    program = part("sg_io_level_main", "replay/timed/build.c", "replay/timed/chunk.c",
                    "replay/timed/collect.c",
                    "replay/lane.c", "replay/plan.c", "replay/stream.c", "replay/flight.c",
                    "replay/level.c",

@@ -10,7 +10,7 @@ from sg_io_build import COMMAND_FILE, part, run
 def test_bytes_of_a_command(mode, commands, devices):
     """The file's data would not fit into the memory allowed for it: it is made when it is sent.
     What finds conflicts, before the first command is sent, takes 32 MiB in a large file."""
-    program = part("sg_io_memory", "replay/lane.c", "replay/plan.c", "replay/flight.c",
+    program = part("sg_io_memory_main", "replay/lane.c", "replay/plan.c", "replay/flight.c",
                    "replay/level.c",
                    "issue/workers/worker.c", "issue/workers/slowest.c", "issue/workers/outcome.c",
                    "issue/workers/log_ring.c", *COMMAND_FILE,

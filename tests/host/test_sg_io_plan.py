@@ -11,7 +11,7 @@ PARTS = ("replay/plan.c", "replay/stream.c", "replay/flight.c", "replay/level.c"
 
 
 def program():
-    return part("sg_io_plan", *PARTS)
+    return part("sg_io_plan_main", *PARTS)
 
 
 def counts(*args):

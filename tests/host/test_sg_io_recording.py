@@ -22,7 +22,7 @@ def event(kind, ns, tag=0, cpu=0, data=1, protected=0, result=0, cdb=TUR):
 def record(events, *args):
     """Records the events; returns the lines of the file, and the summary as a dictionary."""
     text = "\n".join(events) + "\n"
-    done = run(part("sg_io_recording", *PARTS), *map(str, args), stdin=text.encode())
+    done = run(part("sg_io_recording_main", *PARTS), *map(str, args), stdin=text.encode())
     assert done.returncode == 0, done.stderr
     *lines, summary = done.stdout.splitlines()
     words = summary.replace("left out", "left_out").replace("not good", "not_good").split()

@@ -22,7 +22,7 @@ def dump(tmp_path, lines, expect=0):
     each extent writes."""
     path = tmp_path / "cmds"
     path.write_text("\n".join(lines) + "\n", encoding="ascii")
-    done = program_run(part("sg_io_written", *PARTS), path, str(BLOCK), str(DISK),
+    done = program_run(part("sg_io_written_main", *PARTS), path, str(BLOCK), str(DISK),
                        tmp_path / "extents")
     assert done.returncode == expect, done.stderr
     if expect:

@@ -33,7 +33,7 @@ def _program(tmp_path_factory):
     objects = sorted(path for path in OBJECTS.glob("*.o")
                      if path.name != "main.o" and ".bpf." not in path.name)
     done = run("gcc", "-fms-extensions", "-o", program, f"-I{TOP}/tools/src/smqtop", f"-I{OBJECTS}",
-               TOP / "tests/host/smqtop_metrics.c", *objects,
+               TOP / "tests/host/smqtop_metrics_main.c", *objects,
                TOP / "build/tools/libsmq/libsmq.a", *LIBRARIES)
     assert done.returncode == 0, done.stderr
     return program

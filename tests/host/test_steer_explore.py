@@ -10,7 +10,7 @@ VERDICT = "drivers/core/policy_path.c"
 ON = "policy=steer hwqs=2 threshold=0 on=1 "
 
 
-# See core_explore.c. threshold=0: a hardware queue with one command is busy. on=1: steer moves
+# See core_world.c. threshold=0: a hardware queue with one command is busy. on=1: steer moves
 # commands. trying=N: steer may move N commands as a trial.
 @pytest.mark.parametrize("words, least", [
     (ON + "s2@0 s1@1", 5000),

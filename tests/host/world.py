@@ -34,7 +34,7 @@ def _explorer():
 
 
 class World:
-    """NAME_explore.c, and what cut.py takes for it out of the modules' files. @types, @functions:
+    """NAME_world.c, and what cut.py takes for it out of the modules' files. @types, @functions:
     {file: [name, ...]}."""
 
     def __init__(self, name, types, functions):
@@ -49,12 +49,12 @@ class World:
         types.write_text(cut.types(TOP, self._types), encoding="utf-8")
         functions.write_text(cut.functions(TOP, self._functions, changed), encoding="utf-8")
         _gcc(f'-DTYPES="{types}"', f'-DFUNCTIONS="{functions}"', "-o", OUT / slug, common,
-             HERE / f"{self._name}_explore.c")
+             HERE / f"{self._name}_world.c")
         return OUT / slug
 
     def _right(self):
         """Builds the program from the unchanged sources."""
-        slug = f"{self._name}_explore_{os.getpid()}"
+        slug = f"{self._name}_world_{os.getpid()}"
         for suffix in ("", "_types.h", "_functions.h"):
             atexit.register((OUT / (slug + suffix)).unlink, missing_ok=True)
         return self._build(slug)

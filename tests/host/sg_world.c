@@ -5,7 +5,7 @@
  * and functions out of the module's files, unchanged. io_uring, the block layer, the mid-layer, the
  * device and the workqueue are models. Built and run by test_sg_explore.py.
  *
- * sg_explore KEY=VALUE... THREAD...
+ * sg_world KEY=VALUE... THREAD...
  *
  * Threads: rN: a task on a CPU of its own that runs a slot of its own N times, each time after the
  * CQE of the run before; rN@F: a slot of file F. cancel=S: cancels the waiting run of slot S at any

@@ -4,7 +4,7 @@
  * have ended, and a caller that sleeps until its command was sent. cut.py has taken the functions
  * out of the module's files, unchanged. Built and run by test_order_explore.py.
  *
- * order_explore THREAD...
+ * order_world THREAD...
  *
  * Threads: end=N: an entry with this number ends. after=N: a caller waits for it. grant: a command
  * that waited for a place is sent; its caller sleeps until then, and puts the command back. again:

@@ -6,7 +6,7 @@
  * LLD, the workqueue and timers are models. Built and run by test_hold.py, test_depth.py,
  * test_full_queue.py and test_steer_explore.py.
  *
- * core_explore KEY=VALUE... THREAD...
+ * core_world KEY=VALUE... THREAD...
  *
  * Threads: sN: a CPU that queues N commands, one after the other, on hardware queue 0; sN@H: on
  * hardware queue H. abort=C: the mid-layer aborts command C at any time. reset: a host reset at any
