@@ -28,8 +28,6 @@
 #define SMQSG_YIELD		max(HZ / 100, 2)
 /* How often the dispatcher runs while commands wait, because limits change without notice. */
 #define SMQSG_LOOK		max(HZ / 100, 1)
-/* How often smqsg_inflight_own() counts at most. */
-#define SMQSG_COUNTS		3
 /* How many files one call of smqsg_share() looks at: this bounds the time that it takes. */
 #define SMQSG_SHARERS		16
 
@@ -48,77 +46,6 @@ static unsigned int smqsg_limit(struct smqsg_dev *sg, struct scsi_device *sdev)
 		return depth - 1;
 	/* Once the device has been sent another command, block I/O has had its turn. */
 	return atomic_read(&sdev->iorequest_cnt) != READ_ONCE(sg->depth.yield_seen);
-}
-
-static unsigned int smqsg_sum_sent(const struct smqsg_dev *sg)
-{
-	unsigned int cpu, sum = 0;
-
-	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu_ptr(sg->depth.own, cpu)->sent);
-	return sum;
-}
-
-/*
- * How many commands are on the node's own queue. Not lower than their number, but higher by those
- * that are sent and end between the two sums: if there are any, counts again a few times.
- */
-static unsigned int smqsg_inflight_own(const struct smqsg_dev *sg)
-{
-	unsigned int cpu, tries, ended, sent, before;
-
-	if (!READ_ONCE(sg->own.q))
-		return 0;
-	sent = smqsg_sum_sent(sg);
-	for (tries = 0; tries < SMQSG_COUNTS; tries++) {
-		before = sent;
-		ended = 0;
-		for_each_possible_cpu(cpu)
-			ended += READ_ONCE(per_cpu_ptr(sg->depth.own, cpu)->ended);
-		/* A command whose end was counted above is counted below, too. */
-		smp_rmb();
-		sent = smqsg_sum_sent(sg);
-		if (sent == before)
-			break;
-	}
-	return sent - ended;
-}
-
-/**
- * smqsg_count_for_device() - adds the own queue's commands to the device's counters
- * @sg: the node, with smqsg_dev.lock held
- *
- * The device's iorequest_cnt and iodone_cnt are in one cache line, which all CPUs would write for
- * each command. So commands count per CPU, and are added here: by the scan of pool.c, when a file
- * is closed, and before smq_conv claims the device.
- *
- * Return: true: commands were added, or are in flight: it has to be called again. Any context.
- */
-bool smqsg_count_for_device(struct smqsg_dev *sg)
-{
-	unsigned int requests = 0, done = 0, inflight = 0, cpu;
-
-	lockdep_assert_held(&sg->lock);
-	if (!sg->sdev)
-		return false;
-	for_each_possible_cpu(cpu) {
-		const struct smqsg_own_count *own = per_cpu_ptr(sg->depth.own, cpu);
-		/* Each is read once: an end that @done lacks is in flight here. */
-		unsigned int sent = READ_ONCE(own->sent), ended = READ_ONCE(own->ended);
-
-		requests += sent - READ_ONCE(own->sent_slowly);
-		done += ended - READ_ONCE(own->ended_slowly);
-		inflight += sent - ended;
-	}
-	requests -= sg->depth.requests;
-	done -= sg->depth.done;
-	if (requests || done) {
-		atomic_add(requests, &sg->sdev->iorequest_cnt);
-		atomic_add(done, &sg->sdev->iodone_cnt);
-		sg->depth.requests += requests;
-		sg->depth.done += done;
-	}
-	return requests || done || inflight;
 }
 
 /**

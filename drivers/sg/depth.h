@@ -186,7 +186,6 @@ struct smqsg_waiter {
 	void (*grant)(struct smqsg_waiter *waiter, int got);
 };
 
-bool smqsg_count_for_device(struct smqsg_dev *sg);
 unsigned int smqsg_inflight(const struct smqsg_dev *sg);
 int smqsg_inflight_of(const struct smqsg_fd *fd);
 bool smqsg_reserve(struct smqsg_fd *fd);
@@ -203,6 +202,11 @@ int smqsg_depth_open(struct smqsg_fd *fd);
 void smqsg_depth_close(struct smqsg_fd *fd);
 int smqsg_depth_init(struct smqsg_dev *sg);
 void smqsg_depth_exit(struct smqsg_dev *sg);
+
+/* count.c */
+
+unsigned int smqsg_inflight_own(const struct smqsg_dev *sg);
+bool smqsg_count_for_device(struct smqsg_dev *sg);
 
 /* expire.c */
 

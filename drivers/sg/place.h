@@ -66,6 +66,8 @@ static __always_inline void smqsg_kick_waiting(struct smqsg_dev *sg)
 static inline void smqsg_count_out(struct smqsg_fd *fd)
 {
 	this_cpu_inc(fd->depth.own->ended_slowly);
+	/* Pairs with smqsg_count_for_device(): whoever sees the end sees that the device has it. */
+	smp_wmb();
 	smqsg_count_ended(fd);
 	/* Pairs with smqsg_wait(). */
 	smp_mb();

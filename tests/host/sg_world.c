@@ -95,6 +95,8 @@ static bool explore_needs_no_step(const void *at)
 /* All accesses are in order here. */
 #define smp_rmb()			((void)0)
 /* likewise */
+#define smp_wmb()			((void)0)
+/* likewise */
 #define smp_mb()			((void)0)
 #define in_task()			true
 #define current				(&world.task[explore_self()])

@@ -56,7 +56,7 @@ WITHOUT = {
     ("drivers/sg/order.c", "smqsg_order_holds_back"): "pairs with an exchange of the number",
     ("drivers/sg/order.c", "smqsg_order_mark"): "pairs with prepare_to_wait(): see waitqueue.h",
     ("drivers/sg/order.c", "smqsg_order_number"): "an address; who reads the memory depends on it",
-    ("drivers/sg/depth.c", "smqsg_inflight_own"): "orders two sums, of which one may be too high",
+    ("drivers/sg/count.c", "smqsg_inflight_own"): "orders two sums, of which one may be too high",
     ("drivers/sg/straight.c", "smqsg_straight_exit"): "waits for readers, then memory is freed",
     ("drivers/sg/slot.h", "smqsg_slot_try"): "a lock of one byte",
     ("drivers/sg/slot.h", "smqsg_slot_give_back"): "a lock of one byte",

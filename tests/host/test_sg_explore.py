@@ -24,10 +24,9 @@ WORLD = World("sg", types={
 }, functions={
     SG + "slot.h": ["smqsg_slots", "smqsg_slot_try", "smqsg_slot_give_back"],
     SG + "io.h": ["smqsg_slot_put_buffer"],
-    DEPTH: ["smqsg_limit", "smqsg_sum_sent", "smqsg_inflight_own", "smqsg_count_for_device",
-            "smqsg_inflight", "smqsg_inflight_of", "smqsg_reserve_some", "smqsg_set_shares",
-            "smqsg_reserve",
-            "smqsg_contended", "smqsg_kick", "smqsg_share", "smqsg_enqueue", "smqsg_dequeue",
+    SG + "count.c": ["smqsg_sum_sent", "smqsg_inflight_own", "smqsg_count_for_device"],
+    DEPTH: ["smqsg_limit", "smqsg_inflight", "smqsg_inflight_of", "smqsg_reserve_some",
+            "smqsg_set_shares", "smqsg_reserve", "smqsg_contended", "smqsg_kick", "smqsg_share", "smqsg_enqueue", "smqsg_dequeue",
             "smqsg_task_ends", "smqsg_wait_error", "smqsg_wait_refused", "smqsg_wait",
             "smqsg_next", "smqsg_dispatch_one",
             "smqsg_sleep_for_request", "smqsg_dispatch_device", "smqsg_dispatch_all",

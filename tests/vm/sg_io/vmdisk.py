@@ -65,6 +65,8 @@ class Disk:
                             name).read_text(encoding="ascii").strip()
 
     def done(self):
+        """How many commands have ended. smq_sg adds those that it counts per CPU a moment later."""
+        time.sleep(0.06)
         return int(self.attribute("iodone_cnt"), 16)
 
     def make_partition(self):
