@@ -164,7 +164,7 @@ def most_in_flight(disk, most):
         watch.stop = True
         watch.join()
         set_param("delay", 0)
-    assert watch.most == most
+    assert watch.most == most, f"{watch.most} of {most} in flight"
 
 
 def sg_io(*args, stdin="", **kwargs):
