@@ -157,7 +157,7 @@ def test_expensive_doorbells_are_shared(hold):
         assert commits >= get_param("commits")
         if get_param("commits") <= done / 8:
             break
-    assert 0 < batches < held <= done < 2 * held
+    assert 0 < batches < held <= done
     # On a busy machine udelay() is measured as too long.
     assert doorbell(hold)[0] > 0.75 * min(udelay_ns(DOORBELL_US), DOORBELL_US * 1000)
     assert done > 100 and get_param("commits") <= done / 8
@@ -220,7 +220,8 @@ def test_time_and_bytes_end_a_batch(hold):
     before = settle(hold)["done"]
     set_param("delay_us", 1000)
     fio(lun.sd, **ONE | {"runtime": 1})
-    assert get_param("commits") >= settle(hold)["done"] - before
+    # While batch looks whether it gains, commands ring as they are queued.
+    assert get_param("commits") > 0.7 * (settle(hold)["done"] - before)
 
 
 @pytest.mark.smoke
